@@ -7,7 +7,8 @@
  * Status codes and the message that explains the last failure.
  *
  *     tpp_status st = tpp_mlp_create(&mlp, &env, &desc);
- *     if (st < 0) fprintf(stderr, "%s: %s\n", tpp_status_name(st), tpp_message());
+ *     if (st < 0)
+ *         fprintf(stderr, "%s: %s\n", tpp_status_name(st), tpp_message());
  *
  * The message is one sentence that names the argument, its value, the rule and the accepted values.
  * It belongs to the calling thread and stays until the next failing call of that thread. Nothing is

@@ -1,0 +1,52 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_BLOCK_H
+#define TPP_BLOCK_H
+
+/**
+ * @file block.h
+ * A transformer block of the GPT-2 kind: x + attention(norm1(x)), then x + mlp(norm2(x)).
+ *
+ *     tpp_block_desc d = {0};
+ *     d.size = sizeof d;
+ *     d.hidden = 64;
+ *     d.heads = 4;
+ *     tpp_block_create(&layer, &env, &d);
+ */
+
+#include <tpp/layer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A block. */
+typedef struct tpp_block_desc {
+    uint32_t size;
+    uint32_t flags;  /**< 0 */
+    int64_t hidden;  /**< columns, >= 1 */
+    int64_t ffn;     /**< of the MLP; 0: 4 * hidden */
+    int32_t heads;   /**< a multiple of the blocks; divides hidden */
+    int32_t act;     /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
+    double epsilon;  /**< of the norms; 0: 1e-5 */
+    double init_std; /**< 0: 0.02 */
+    double out_std;  /**< of the two matrices that feed the residual; 0: init_std */
+} tpp_block_desc;
+
+/**
+ * A transformer block. Parameters: ln_1., attn., ln_2., mlp. and the names of norm.h, attention.h,
+ * mlp.h.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID (names the field, its value, the rule and what is accepted);
+ *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.
+ *
+ * Comm: forward two all-reduces of tokens * hidden, backward two. Memory: saved that of its four
+ * layers and 3 * tokens * hidden elements between them. Since: 0.1.
+ */
+TPP_API tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
+                                    const tpp_block_desc *desc);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

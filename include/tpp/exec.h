@@ -1,0 +1,248 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_EXEC_H
+#define TPP_EXEC_H
+
+/**
+ * @file exec.h
+ * An executor follows a finished schedule. Built in: the simulator (times only), serial (one thread
+ * per lane plays all pipeline ranks in a fixed order: for debugging), threads (one thread per
+ * pipeline rank and lane). A host brings its own as a table of functions.
+ *
+ *     tpp_executor *e;
+ *     tpp_executor_threads_create(&e, 4, 2, NULL);    // 4 pipeline ranks x 2 lanes
+ *     tpp_run run = {0};
+ *     run.size = sizeof run;
+ *     run.schedule = schedule;
+ *     run.lanes = 2;
+ *     run.ranks = ranks;                              // [4 * 2]: comm, stage callbacks, context
+ *     run.message_count = tokens * hidden;
+ *     run.message_dtype = TPP_F32;
+ *     tpp_run_query(&run, &bytes);
+ *     run.memory = my_alloc(bytes);
+ *     run.memory_bytes = bytes;
+ *     for (run.step = 0; run.step < steps; run.step++)
+ *         tpp_executor_run(e, &run, &report);
+ *
+ * A pipeline rank has `lanes` lanes: the tensor-parallel ranks that work on the same stages. Lane j
+ * of rank r is entry r * lanes + j of run.ranks, and row r * lanes + j of a trace. It sends to and
+ * receives from lane j of other ranks, over its own comm (a group of the pipeline's ranks).
+ *
+ * Which one. Threads is for work; its callbacks of different ranks run at the same time. Serial takes the actions of all ranks
+ * in an order that depends on the schedule alone, never on how fast messages travel: the same run again and again.
+ * The simulator needs no comms and no callbacks, and takes run.lanes as 1.
+ *
+ * What flows. Stage s's output is stage s + 1's input: message_count elements. The executor owns
+ * these buffers (in run.memory), one set per stash slot, and stage callbacks get pointers to them:
+ * `in` of F stays as it is until B (or W) of the same micro-batch, and so does grad_out between I
+ * and W.
+ *
+ * Failures. The first callback or comm that fails stops the run: every comm and stage of the run is
+ * aborted, so no rank waits for ever, and tpp_executor_run returns that first failure with a
+ * message that names rank, lane and action. The comms are then of no further use; everything can be
+ * destroyed. An executor never allocates while it runs.
+ */
+
+#include <tpp/comm.h>
+#include <tpp/schedule.h>
+#include <tpp/trace.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tpp_executor tpp_executor;
+
+/** What a stage callback works on. */
+typedef struct tpp_stage_call {
+    uint32_t size;
+    uint32_t flags;       /**< 0 */
+    uint64_t step;        /**< run.step */
+    int32_t rank;         /**< pipeline rank */
+    int32_t lane;         /**< lane */
+    int32_t stage;        /**< virtual stage */
+    int32_t chunk;        /**< which of the rank's chunks that is */
+    int32_t micro;        /**< micro-batch */
+    int32_t slot;         /**< stash slot, 0 .. slots of this rank - 1; the same from F to B or W */
+    const void *in;       /**< the stage's input; NULL for stage 0 */
+    void *out;            /**< F: the stage's output; NULL for the last stage */
+    const void *grad_out; /**< B, I, W: gradient of the output; NULL for the last stage */
+    void *grad_in;        /**< B, I: gradient of the input; NULL for stage 0 */
+} tpp_stage_call;
+
+/** What a stage does. A negative return stops the run. Called on the walker's thread. */
+typedef struct tpp_stage_ops {
+    uint32_t size;
+    uint32_t flags;                                               /**< 0 */
+    tpp_status (*forward)(void *ctx, const tpp_stage_call *call); /**< F; required */
+    /** B; required if the schedule has B */
+    tpp_status (*backward)(void *ctx, const tpp_stage_call *call);
+    /** I; required if it has I */
+    tpp_status (*backward_input)(void *ctx, const tpp_stage_call *call);
+    /** W; required if it has W */
+    tpp_status (*backward_weight)(void *ctx, const tpp_stage_call *call);
+    /** before the first action of a run, on the walker's thread; NULL: nothing */
+    void (*enter)(void *ctx);
+    void (*leave)(void *ctx); /**< after the last one, also after a failure; NULL: nothing */
+    void (*abort)(void *ctx); /**< make a running callback fail soon; any thread; NULL: nothing */
+} tpp_stage_ops;
+
+/** One lane of one pipeline rank. Frozen: 32 bytes for ever. */
+typedef struct tpp_run_rank {
+    /** this rank's handle of the pipeline group; NULL only if there is one rank */
+    tpp_comm *comm;
+    const tpp_stage_ops *ops; /**< its stages' callbacks */
+    void *ctx;                /**< their context */
+    uint64_t reserved;        /**< 0 */
+} tpp_run_rank;
+
+/** What to run. */
+typedef struct tpp_run {
+    uint32_t size;
+    uint32_t flags;               /**< 0 */
+    const tpp_schedule *schedule; /**< finished */
+    uint64_t step;                /**< counts the runs; part of every message's tag */
+    const tpp_run_rank *ranks;    /**< [pipeline ranks * lanes]; not used by the simulator */
+    int32_t lanes;                /**< >= 1; 0: 1 */
+    tpp_dtype message_dtype;      /**< of what flows between stages */
+    int64_t message_count;        /**< elements of it, >= 0 */
+    void *memory;                 /**< tpp_run_query tells how much; aligned to 64 */
+    int64_t memory_bytes;
+    /** filled with one event per compute action and per wait; NULL: none */
+    tpp_trace *trace;
+} tpp_run;
+
+/** What came of it. All times in seconds, or units of the simulator's costs. */
+typedef struct tpp_run_report {
+    uint32_t size;
+    uint32_t flags;       /**< 0 */
+    double makespan;      /**< first start to last end over all ranks */
+    double work;          /**< largest sum of compute times of a row */
+    double bubble_global; /**< largest (makespan - work of the row) over rows */
+    double bubble_span;   /**< largest (last end - first start - work) over rows */
+    double *
+        row_work; /**< caller's array [ranks * lanes], filled (simulator: the first `ranks`); NULL: not wanted */
+    /** caller's array [ranks * lanes]: most stash slots in use at once; NULL: not wanted */
+    int32_t *row_peak;
+    int32_t failed_rank; /**< of a failed run: where; else -1 */
+    int32_t failed_lane;
+    int32_t failed_stage;
+    int32_t failed_micro;
+    tpp_op failed_op;
+    uint32_t reserved0; /**< 0 */
+} tpp_run_report;
+
+/** Costs for the simulator. Arrays have one number per virtual stage and are copied. */
+typedef struct tpp_sim_desc {
+    uint32_t size;
+    uint32_t flags;                /**< 0 */
+    int32_t stages;                /**< entries of the arrays */
+    uint32_t reserved0;            /**< 0 */
+    const double *forward;         /**< time of F, >= 0; required */
+    const double *backward;        /**< time of B; NULL: input + weight */
+    const double *backward_input;  /**< time of I; NULL: half of backward */
+    const double *backward_weight; /**< time of W; NULL: half of backward */
+    /** from the end of an action to its result on another rank; does not occupy either */
+    double latency;
+    const tpp_allocator *allocator; /**< NULL: malloc */
+} tpp_sim_desc;
+
+/** Work for tpp_executor_each; returns TPP_OK or a failure. */
+typedef tpp_status (*tpp_each_fn)(void *arg, int32_t rank, int32_t lane);
+
+/** An executor of the host. */
+typedef struct tpp_executor_ops {
+    uint32_t size;
+    uint32_t flags; /**< 0 */
+    /** Follow run->schedule. It, run->lanes (>= 1) and run->message_count were checked before; the rest is as the caller gave it.
+     * Fill *report, which the library has set to zero (failed_rank ... failed_micro to -1, the caller's arrays too). */
+    tpp_status (*run)(void *ctx, const tpp_run *run, tpp_run_report *report);
+    /** Call fn(arg, rank, lane) once for each, on the thread that would walk it; NULL: one
+     * after the other on the caller's thread (fn must then not communicate at all). */
+    tpp_status (*each)(void *ctx, int32_t ranks, int32_t lanes, tpp_each_fn fn, void *arg);
+    void (*destroy)(void *ctx); /**< NULL: nothing to free */
+} tpp_executor_ops;
+
+/**
+ * The simulator: follows the schedule with given costs. Linear in the number of actions.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID (a cost negative or not finite: names it); TPP_ERR_TOO_NEW;
+ *         TPP_ERR_NO_MEMORY.
+ *
+ * Running it needs memory as tpp_run_query says for run.ranks = NULL; run with another number of
+ * stages is TPP_ERR_INVALID.
+ * Memory: destroy with tpp_executor_destroy. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_sim_create(tpp_executor **out, const tpp_sim_desc *desc);
+
+/**
+ * One thread per lane plays all pipeline ranks in a fixed order. Lane 0 runs on the caller's
+ * thread.
+ *
+ * @param lanes >= 1; runs must have as many.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_NO_MEMORY (also when the system has no more threads).
+ *
+ * Memory: threads live until destroy and sleep between runs. Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_serial_create(tpp_executor **out, int32_t lanes,
+                                              const tpp_allocator *allocator);
+
+/**
+ * One thread per pipeline rank and lane. Rank 0, lane 0 runs on the caller's thread.
+ *
+ * @param ranks,lanes >= 1; runs must have as many.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY (also when the system has no more threads).
+ *
+ * Memory: threads live until destroy and sleep between runs. Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_threads_create(tpp_executor **out, int32_t ranks, int32_t lanes,
+                                               const tpp_allocator *allocator);
+
+/**
+ * The host's executor.
+ *
+ * @param ops copied; run must be set. @param ctx first argument of its functions.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY (ctx then stays the
+ *         caller's). Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_create(tpp_executor **out, const tpp_executor_ops *ops, void *ctx,
+                                       const tpp_allocator *allocator);
+
+/**
+ * Bytes of run.memory that the built-in executors need. run.memory and run.trace are not looked at;
+ * with run.ranks NULL the answer is for the simulator.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_run_query(const tpp_run *run, int64_t *bytes);
+
+/**
+ * Run one step.
+ *
+ * @param report size must be set; filled also when the run fails; NULL: not wanted.
+ * @return TPP_OK; TPP_ERR_INVALID (schedule not finished, lanes differ, a callback missing, ...);
+ *         TPP_ERR_TOO_SMALL (names the need); else the first failure of a callback or comm.
+ *
+ * Threads: one run of an executor at a time. Comm: the schedule's messages. Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_run(tpp_executor *executor, const tpp_run *run,
+                                    tpp_run_report *report);
+
+/**
+ * Call fn once per rank and lane, on the thread that would walk it: for optimizer steps, for
+ * initialisation, or to run layers without a pipeline. The lanes of a rank run at the same time and
+ * may talk over their tensor-parallel group; fn must not wait for another pipeline rank's call.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID; else the failure of the lowest rank and lane that failed (all
+ *         are called). Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_each(tpp_executor *executor, int32_t ranks, int32_t lanes,
+                                     tpp_each_fn fn, void *arg);
+
+/** Free an executor, end its threads; NULL is fine. Since: 0.1. */
+TPP_API void tpp_executor_destroy(tpp_executor *executor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,227 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_LAYER_H
+#define TPP_LAYER_H
+
+/**
+ * @file layer.h
+ * A layer is one tensor-parallel operation made ready for this rank: shapes, shards, sizes. Every
+ * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, loss.h, block.h, and the chain below)
+ * has a descriptor and a _create; the calls of this header serve them all. A layer holds no
+ * numbers: parameters, gradients and activations are the caller's memory, so one layer serves any
+ * number of micro-batches and threads.
+ *
+ *     tpp_layer_env env = {0};
+ *     env.size = sizeof env;
+ *     env.comm = comm;                                     // NULL: one rank
+ *     tpp_layer *mlp;
+ *     tpp_mlp_create(&mlp, &env, &desc);
+ *     tpp_layer_info info = {0};
+ *     info.size = sizeof info;
+ *     tpp_layer_query(mlp, 1, tokens, &info);              // bytes of state, saved, scratch
+ *     tpp_call call = {0};
+ *     call.size = sizeof call;
+ *     call.params = params;                                // and so on: your memory
+ *     tpp_layer_forward(mlp, &call);
+ *     tpp_layer_backward(mlp, &call);
+ *
+ * Matrices of a call are contiguous: their stride is 0 or cols.
+ *
+ * Memory. Three words: *scratch* is dead when a call returns; *saved* is written by forward and
+ * read by backward, one per micro-batch in flight; *state* is parameters and, with the same layout,
+ * gradients. Gradients accumulate: zero them before the first micro-batch. No call here allocates,
+ * except create.
+ *
+ * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the
+ * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by
+ * split_bytes, and in, grad_out and saved stay as they are between the two.
+ *
+ * Operators. f: identity forward, all-reduce of the input's gradient backward. g: all-reduce of the
+ * output forward, identity backward (Shoeybi et al. 2019, Megatron-LM, section 3). In backward the
+ * all-reduce of f is started before the weight gradients and awaited after them.
+ *
+ * Same bits. Without fixed blocks the result depends on the number of ranks in its last bits. With
+ * env.blocks = R (a power of two, the number of ranks divides R) every product is done in the
+ * shapes of R ranks, and partial sums are added along a fixed binary tree: 1, 2, 4, .. R ranks give
+ * the same bits.
+ *
+ * Threads: a layer is immutable. Calls on one layer may run on several threads with different
+ * memory, but a call that communicates uses env.comm, and a comm handle is used by one thread at a
+ * time.
+ */
+
+#include <tpp/comm.h>
+#include <tpp/gemm.h>
+#include <tpp/shard.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tpp_layer tpp_layer;
+
+/** Flags of tpp_layer_env. */
+enum {
+    /** Leave BLAS's thread count alone in calls of this layer, also with several ranks or fixed
+     * blocks. */
+    TPP_ENV_BLAS_INHERIT = 1
+};
+
+/** Where a layer lives. One for all layers of a rank. */
+typedef struct tpp_layer_env {
+    uint32_t size;
+    uint32_t flags; /**< TPP_ENV_... */
+    /** tensor-parallel group, must outlive the layer; NULL: one rank */
+    tpp_comm *comm;
+    tpp_dtype dtype;                /**< of parameters and activations; 0: TPP_F32 */
+    int32_t blocks;                 /**< R for the same bits under any number of ranks; 0: free */
+    const tpp_gemm_ops *gemm;       /**< NULL: OpenBLAS; the table is copied */
+    const tpp_allocator *allocator; /**< NULL: malloc */
+    /** begins the names of parameters, such as "h.3."; NULL: ""; copied; at most 80 characters */
+    const char *name;
+} tpp_layer_env;
+
+/** Facts of a layer, and the memory it needs for a batch. */
+typedef struct tpp_layer_info {
+    uint32_t size;
+    uint32_t flags;        /**< 0 */
+    tpp_dtype in_dtype;    /**< of call.in: TPP_I32 for token ids */
+    tpp_dtype out_dtype;   /**< of call.out */
+    int64_t in_cols;       /**< columns of call.in on this rank */
+    int64_t out_cols;      /**< columns of call.out on this rank */
+    int32_t params;        /**< number of parameters */
+    int32_t blocks;        /**< R in force: env.blocks, or the number of ranks */
+    int32_t targets;       /**< 1: call.targets is needed */
+    uint32_t reserved0;    /**< 0 */
+    int64_t state_bytes;   /**< of parameters; gradients need the same again */
+    int64_t saved_bytes;   /**< of call.saved */
+    int64_t split_bytes;   /**< further bytes of call.saved for the halves */
+    int64_t scratch_bytes; /**< of call.scratch, enough for every call */
+} tpp_layer_info;
+
+/** How a parameter starts. */
+typedef int32_t tpp_init;
+enum { TPP_INIT_ZERO = 0, TPP_INIT_ONE = 1, TPP_INIT_NORMAL = 2 };
+
+/** Flags of tpp_param_info. */
+enum {
+    TPP_PARAM_NO_DECAY = 1 /**< biases and norms: weight decay is not applied */
+};
+
+/** One parameter of a layer. */
+typedef struct tpp_param_info {
+    uint32_t size;
+    uint32_t flags;     /**< TPP_PARAM_... */
+    const char *name;   /**< unique in a model when env.name is; borrowed from the layer */
+    tpp_shard shard;    /**< full shape and this rank's part */
+    int64_t local_rows; /**< rows here */
+    int64_t local_cols; /**< columns here; contiguous */
+    int64_t offset;     /**< bytes from the start of params, and of grads */
+    tpp_init init;      /**< how tpp_layer_init fills it */
+    uint32_t reserved0; /**< 0 */
+    double init_std;    /**< standard deviation of TPP_INIT_NORMAL */
+} tpp_param_info;
+
+/** What a call works on. The same struct for forward and backward; unused fields may stay zero. */
+typedef struct tpp_call {
+    uint32_t size;
+    uint32_t flags;   /**< 0 */
+    int64_t batch;    /**< sequences */
+    int64_t seq;      /**< tokens of a sequence; tokens = batch * seq */
+    tpp_mat in;       /**< [tokens, in_cols]; read by forward and backward */
+    tpp_mat out;      /**< [tokens, out_cols]; written by forward */
+    tpp_mat grad_out; /**< [tokens, out_cols]; read by backward */
+    /** [tokens, in_cols]; written by backward; not used when `in` are ids */
+    tpp_mat grad_in;
+    const void *params;     /**< state_bytes, aligned to 64 */
+    void *grads;            /**< state_bytes, aligned to 64; added to */
+    void *saved;            /**< aligned to 64 */
+    int64_t saved_bytes;    /**< at least info.saved_bytes, with halves + split_bytes */
+    void *scratch;          /**< aligned to 64 */
+    int64_t scratch_bytes;  /**< at least info.scratch_bytes */
+    const int32_t *targets; /**< [tokens], of a loss */
+} tpp_call;
+
+/**
+ * Facts and memory needs.
+ *
+ * @param batch,seq shape that the memory is asked for, >= 0.
+ * @param out       size must be set.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW.
+ *
+ * Threads: any. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
+                                   tpp_layer_info *out);
+
+/**
+ * One parameter.
+ *
+ * @param index 0 .. params - 1. @param out size must be set.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_param_info *out);
+
+/**
+ * Fill the parameters. A number depends on the seed, the parameter's name and its global index
+ * alone, never on the split.
+ *
+ * @param params state_bytes. @return TPP_OK; TPP_ERR_INVALID. Threads: any. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t seed);
+
+/**
+ * Compute call.out from call.in.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID (shape, type or NULL: names the field); TPP_ERR_TOO_SMALL (names
+ *         the need); TPP_ERR_RANGE (a token id or target outside the vocabulary); a comm failure.
+ *
+ * Comm: see the layer's _create. Memory: none allocated. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_forward(const tpp_layer *layer, const tpp_call *call);
+
+/**
+ * Compute call.grad_in from call.grad_out and add to call.grads.
+ *
+ * @return as tpp_layer_forward. Comm: see the layer's _create. Memory: none allocated. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_backward(const tpp_layer *layer, const tpp_call *call);
+
+/**
+ * The first half of tpp_layer_backward: call.grad_in. saved holds saved_bytes + split_bytes.
+ *
+ * @return as tpp_layer_forward. Comm: all that tpp_layer_backward does. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_backward_input(const tpp_layer *layer, const tpp_call *call);
+
+/**
+ * The second half: adds to call.grads. After backward_input with the same in, grad_out and saved.
+ *
+ * @return as tpp_layer_forward. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_backward_weight(const tpp_layer *layer, const tpp_call *call);
+
+/**
+ * Layers one after the other, as one layer: a pipeline stage, or a whole model.
+ *
+ * @param out    receives the chain.
+ * @param env    as of its layers (comm, dtype and blocks must be theirs); its name is not used.
+ * @param layers count >= 1 layers; out_cols of one is in_cols of the next. On success they belong
+ *               to the chain and go with it; on failure they stay the caller's.
+ * @return TPP_OK; TPP_ERR_INVALID (names the first pair that does not fit); TPP_ERR_NO_MEMORY.
+ *
+ * Comm: that of its layers. Memory: saved = that of its layers and what flows between them. Since:
+ * 0.1.
+ */
+TPP_API tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env,
+                                    tpp_layer *const *layers, int32_t count);
+
+/** Free a layer; NULL is fine. The comm and all memory of calls stay the caller's. Since: 0.1. */
+TPP_API void tpp_layer_destroy(tpp_layer *layer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,243 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_SCHEDULE_H
+#define TPP_SCHEDULE_H
+
+/**
+ * @file schedule.h
+ * A pipeline schedule is data: per rank an ordered list of actions. It is generated (or read from
+ * text), lowered (messages and stash slots are added), checked (complete, in order, free of
+ * deadlock), finished (immutable), and then followed by any executor (exec.h). No comm, layer or
+ * clock is involved: this part of the library is integers only.
+ *
+ *     tpp_schedule_desc d = {0};
+ *     d.size = sizeof d;
+ *     d.kind = TPP_SCHEDULE_1F1B;
+ *     d.ranks = 4;
+ *     d.micros = 8;
+ *     tpp_schedule *s;
+ *     tpp_schedule_make(&s, &d);                   // generate, lower, check, finish
+ *     int64_t n;
+ *     const tpp_action *a = tpp_schedule_actions(s, 0, &n);
+ *     tpp_schedule_destroy(s);
+ *
+ * Words. A model is cut into `stages` = ranks * chunks virtual stages; stage s of a looped
+ * placement lies on rank s mod ranks, as its chunk s / ranks. A step passes `micros` micro-batches
+ * through all stages. F(s, i) needs F(s-1, i); B(s, i) and I(s, i) need F(s, i) and B or I(s+1, i);
+ * W(s, i) needs I(s, i). Between F and B (or W) a micro-batch occupies a stash slot of its rank.
+ *
+ * Text form: one line per rank, actions separated by one blank: "0F0 0F1 0B0", stage, operation,
+ * micro-batch; operations F B I W SEND_F RECV_F SEND_B RECV_B.
+ *
+ * Limits: ranks * chunks <= 2^20, chunks <= 2^16, micros <= 2^20; stages * micros < 2^31 and
+ * actions of a rank < 2^31, else TPP_ERR_OVERFLOW.
+ */
+
+#include <tpp/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tpp_schedule tpp_schedule;
+
+/** The built-in orders. */
+typedef int32_t tpp_schedule_kind;
+enum {
+    TPP_SCHEDULE_GPIPE = 1, /**< all forwards, then all backwards (Huang et al. 2019) */
+    /** one forward, one backward (PipeDream-Flush, Narayanan et al. 2021) */
+    TPP_SCHEDULE_1F1B = 2,
+    TPP_SCHEDULE_INTERLEAVED = 3 /**< 1F1B over several chunks per rank (Narayanan et al. 2021) */
+};
+
+/** What to generate. */
+typedef struct tpp_schedule_desc {
+    uint32_t size;
+    uint32_t flags;         /**< 0 */
+    tpp_schedule_kind kind; /**< which order */
+    int32_t ranks;          /**< p, >= 1 */
+    /** v, virtual stages per rank; 0: 1; > 1 only for INTERLEAVED */
+    int32_t chunks;
+    int32_t micros; /**< m, >= 1 */
+    /** INTERLEAVED: micro-batches that pass a chunk before the next chunk's turn, 1 .. micros; the
+     * last group may be short. 0: the micro-batches are dealt evenly to max(1, micros div ranks)
+     * groups, larger ones first; this keeps the bubble smallest for any micros >= ranks. A last
+     * group shorter than the pipeline costs time, above all if group + its size < 2 (ranks - 1). */
+    int32_t group;
+    uint32_t reserved0;             /**< 0 */
+    const tpp_allocator *allocator; /**< NULL: malloc */
+} tpp_schedule_desc;
+
+/** One thing that a rank does. Frozen: 24 bytes for ever. */
+typedef struct tpp_action {
+    uint8_t op;     /**< TPP_OP_... (base.h) */
+    uint8_t flags;  /**< 0 */
+    uint16_t chunk; /**< chunk of this rank that `stage` is */
+    /** virtual stage, 0 .. stages - 1; of a message: the stage that sends or receives here */
+    int32_t stage;
+    int32_t micro; /**< micro-batch, 0 .. micros - 1 */
+    int32_t peer;  /**< rank of the other side of a message; -1 for compute */
+    int32_t slot;  /**< stash slot of (stage, micro) on this rank; -1 before lower */
+    uint32_t tag;  /**< of a message: equal on both sides, unique among all messages of a step */
+} tpp_action;
+
+/** Facts of a schedule. */
+typedef struct tpp_schedule_info {
+    uint32_t size;
+    uint32_t flags;   /**< 0 */
+    int32_t ranks;    /**< p */
+    int32_t chunks;   /**< v; of a schedule read from text, the most of any rank */
+    int32_t stages;   /**< p * v if every rank has v */
+    int32_t micros;   /**< m */
+    int32_t slots;    /**< most stash slots of any rank; 0 before lower */
+    int32_t finished; /**< 1 after finish */
+    int64_t actions;  /**< of all ranks */
+    int64_t messages; /**< of a step, both directions; 0 before lower */
+} tpp_schedule_info;
+
+/** How messages travel, for tpp_schedule_check. */
+typedef int32_t tpp_channel;
+enum {
+    /** What the executors do: a send is posted and not awaited, until its buffer (the stash slot's)
+     * is needed again; messages are told apart by tag. */
+    TPP_CHANNEL_POSTED = 0,
+    /** A send blocks until its receive is reached; nothing is buffered. */
+    TPP_CHANNEL_RENDEZVOUS = 1
+};
+
+/**
+ * Generate compute actions only. The next steps are lower, check, finish.
+ *
+ * @param out  receives the schedule.
+ * @param desc what to generate.
+ * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_TOO_NEW;
+ *         TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY.
+ *
+ * Memory: destroy with tpp_schedule_destroy; about 24 bytes an action. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_create(tpp_schedule **out, const tpp_schedule_desc *desc);
+
+/**
+ * tpp_schedule_create, _lower, _check (posted), _finish in one: what most callers want.
+ *
+ * @return as these. Memory, Threads: as tpp_schedule_create. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_make(tpp_schedule **out, const tpp_schedule_desc *desc);
+
+/**
+ * Read the text form, compute actions only or with messages. Placement is taken from the lines: a
+ * stage lies on the rank whose line names it, its chunk is its place among that rank's stages in
+ * rising order. Stages are 0 .. largest named, micro-batches 0 .. largest named.
+ *
+ * @param out       receives the schedule: to be lowered when it holds compute actions only, else
+ *                  lowered as it is; whether it is right, tpp_schedule_check tells.
+ * @param text      `bytes` bytes; lines end in LF or CRLF; blank lines at the end are ignored.
+ * @param allocator NULL: malloc.
+ * @return TPP_OK; TPP_ERR_PARSE (names line, column and the text found); TPP_ERR_SCHEDULE (a stage
+ *         on two ranks, or on none); TPP_ERR_INVALID; TPP_ERR_OVERFLOW (beyond the limits above);
+ *         TPP_ERR_NO_MEMORY.
+ *
+ * Memory, Threads: as tpp_schedule_create. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_parse(tpp_schedule **out, const char *text, int64_t bytes,
+                                      const tpp_allocator *allocator);
+
+/**
+ * Add messages and stash slots. A receive stands just before its consumer, a send just after its
+ * producer; the smallest free slot is taken at F and is free again after B or W. Where ranks would
+ * wait for each other's slots (a posted gradient lies in its slot until it is received; large
+ * groups, 4 ranks - 2 and more, can do that), receives of gradients stand earlier.
+ *
+ * Between stages of one rank there is no message: F reads the output that the slot of the stage
+ * before holds, and B or I leaves its gradient in that slot, which is held until its own B or W.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID (finished, or lowered already); TPP_ERR_SCHEDULE (an action is
+ *         missing, doubled, foreign or before its F, so that slots cannot be given);
+ *         TPP_ERR_NO_MEMORY. After a failure the schedule is as it was.
+ *
+ * Threads: one at a time. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_lower(tpp_schedule *schedule);
+
+/**
+ * Prove that a lowered schedule is complete (each stage and micro-batch has one F and one B, or one
+ * I and one W, on the rank of the stage), pairs its messages, keeps every dependency, and finishes
+ * under `channel`.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID (not lowered); TPP_ERR_SCHEDULE; TPP_ERR_DEADLOCK: the message
+ *         names the ranks that wait for each other and their actions.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_check(const tpp_schedule *schedule, tpp_channel channel);
+
+/**
+ * Make a lowered schedule immutable, after a check with TPP_CHANNEL_POSTED. Executors accept only
+ * finished ones.
+ *
+ * @return TPP_OK; as tpp_schedule_check. Threads: one at a time; afterwards any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_finish(tpp_schedule *schedule);
+
+/**
+ * Facts of a schedule.
+ *
+ * @param out size must be set. @return TPP_OK; TPP_ERR_INVALID. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_query(const tpp_schedule *schedule, tpp_schedule_info *out);
+
+/**
+ * The actions of a rank, in order.
+ *
+ * @param rank  0 .. ranks - 1, else NULL is returned and *count is 0.
+ * @param count receives their number.
+ *
+ * Memory: borrowed until destroy (or lower). Threads: any. Since: 0.1.
+ */
+TPP_API const tpp_action *tpp_schedule_actions(const tpp_schedule *schedule, int32_t rank,
+                                               int64_t *count);
+
+/** The rank that a virtual stage lies on; -1 when there is no such stage. Cannot fail otherwise.
+ * Since: 0.1. */
+TPP_API int32_t tpp_schedule_rank_of(const tpp_schedule *schedule, int32_t stage);
+
+/** The virtual stage that is chunk `chunk` of a rank; -1 when there is none. Cannot fail
+ * otherwise. Since: 0.1. */
+TPP_API int32_t tpp_schedule_stage_of(const tpp_schedule *schedule, int32_t rank, int32_t chunk);
+
+/**
+ * Most micro-batches (chunk forwards, if chunks > 1) that a rank holds at once, from F to B or W.
+ *
+ * @param out receives one number per rank. @return TPP_OK; TPP_ERR_INVALID (not lowered). Threads:
+ *         any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_peaks(const tpp_schedule *schedule, int32_t *out);
+
+/**
+ * Write the text form; of a lowered schedule with its messages. Reading it gives the same schedule.
+ *
+ * @param write the sink. @return TPP_OK; what the sink returned. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_write_text(const tpp_schedule *schedule, tpp_write_fn write,
+                                           void *ctx);
+
+/**
+ * Split `items` layers over `parts` stages: contiguous, in order, each item exactly once, the first
+ * `items mod parts` parts one larger.
+ *
+ * @param items        >= 0. @param parts >= 1. @param part 0 .. parts - 1.
+ * @param first,count  receive the part's first item and number of items.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_partition(int32_t items, int32_t parts, int32_t part,
+                                          int32_t *first, int32_t *count);
+
+/** Free a schedule; NULL is fine. Threads: none may use it. Since: 0.1. */
+TPP_API void tpp_schedule_destroy(tpp_schedule *schedule);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

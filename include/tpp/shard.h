@@ -1,0 +1,94 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_SHARD_H
+#define TPP_SHARD_H
+
+/**
+ * @file shard.h
+ * Which part of a full tensor a rank holds: a pure map from local to global indices. With it
+ * parameters made under one split are saved, loaded and compared under another.
+ *
+ *     tpp_param_info p = {0};
+ *     p.size = sizeof p;
+ *     tpp_layer_param(layer, 0, &p);                  // layer.h
+ *     tpp_shard_join(&p.shard, params + p.offset, full, TPP_F32);  // this rank's part into full
+ *
+ * The map. Along the split axis (rows or columns of the full matrix) the tensor is a row of
+ * `sections` equal sections (Q, K and V in one matrix are three), each cut into `parts` equal
+ * blocks. A rank holds blocks first .. first + count - 1 of every section, block by block: local
+ * order is block, section, offset. Indices from `valid` on are padding: they hold zeros, and their
+ * gradient is zero.
+ */
+
+#include <tpp/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The axis that is split. */
+typedef int32_t tpp_axis;
+enum {
+    TPP_AXIS_NONE = 0, /**< every rank holds the whole tensor */
+    TPP_AXIS_ROWS = 1,
+    TPP_AXIS_COLS = 2
+};
+
+/** The map of one tensor and one rank. Frozen: 64 bytes for ever. */
+typedef struct tpp_shard {
+    int64_t rows; /**< of the full tensor, padding included */
+    int64_t cols; /**< of the full tensor, padding included */
+    /** indices along the axis that are no padding; equals rows or cols without padding */
+    int64_t valid;
+    tpp_axis axis;        /**< which axis is split */
+    int32_t sections;     /**< equal sections along the axis, >= 1 */
+    int32_t parts;        /**< blocks of a section, >= 1 */
+    int32_t first;        /**< first block of this rank */
+    int32_t count;        /**< blocks of this rank */
+    uint32_t reserved0;   /**< 0 */
+    uint64_t reserved[2]; /**< 0 */
+} tpp_shard;
+
+/** Rows of the local part; 0 for a map that breaks its rules. Cannot fail otherwise. Since: 0.1. */
+TPP_API int64_t tpp_shard_rows(const tpp_shard *shard);
+
+/** Columns of the local part; 0 for a map that breaks its rules. Cannot fail otherwise. Since:
+ * 0.1. */
+TPP_API int64_t tpp_shard_cols(const tpp_shard *shard);
+
+/**
+ * Global index, along the split axis, of a local index; -1 when it is out of range. Without a split
+ * axis: the same index.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API int64_t tpp_shard_index(const tpp_shard *shard, int64_t local);
+
+/**
+ * Cut this rank's part out of a full tensor. Padding becomes 0.
+ *
+ * @param full  [rows, cols] of the map, but only `valid` along the axis: padding is not stored in
+ *         full tensors.
+ * @param local receives [tpp_shard_rows, tpp_shard_cols], contiguous.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_shard_split(const tpp_shard *shard, const void *full, void *local,
+                                   tpp_dtype dtype);
+
+/**
+ * Write this rank's part into its place in a full tensor; the rest of `full` is left alone.
+ *
+ * @param local [tpp_shard_rows, tpp_shard_cols], contiguous. @param full as in tpp_shard_split.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_shard_join(const tpp_shard *shard, const void *local, void *full,
+                                  tpp_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

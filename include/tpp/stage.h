@@ -1,0 +1,101 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_STAGE_H
+#define TPP_STAGE_H
+
+/**
+ * @file stage.h
+ * The stages of one rank, made of layers, offered as the callbacks that executors call (exec.h).
+ * The place where layers and schedules meet; neither knows of the other.
+ *
+ *     tpp_stage_desc d = {0};
+ *     d.size = sizeof d;
+ *     d.layers = layers;                        // one per chunk, usually a chain
+ *     d.params = params;                        // one state per chunk
+ *     d.grads = grads;
+ *     d.chunks = 1;
+ *     d.batch = 2;
+ *     d.seq = 128;
+ *     d.micros = 8;
+ *     d.slots = info.slots;                     // tpp_schedule_query
+ *     d.loss_weight = 1.0 / (8 * 2 * 128);      // mean over the step's tokens
+ *     tpp_stage_create(&stage, &d);
+ *     ranks[i].ops = tpp_stage_ops_get();
+ *     ranks[i].ctx = stage;
+ *
+ * A chunk whose layer takes token ids reads them from the step's data; a chunk whose layer takes
+ * targets is the end of the model: its losses are kept per micro-batch, and its grad_out is
+ * loss_weight for every token.
+ */
+
+#include <tpp/exec.h>
+#include <tpp/layer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tpp_stage tpp_stage;
+
+/** The stages of a rank. */
+typedef struct tpp_stage_desc {
+    uint32_t size;
+    uint32_t flags;                 /**< 0 */
+    const tpp_layer *const *layers; /**< [chunks]; must outlive the stage */
+    const void *const *params;      /**< [chunks]: state_bytes each, aligned to 64 */
+    /** [chunks]: state_bytes each, aligned to 64; the caller zeroes them */
+    void *const *grads;
+    int32_t chunks; /**< >= 1 */
+    int32_t micros; /**< micro-batches of a step, >= 1 */
+    int32_t slots;  /**< stash slots of the schedule, >= 1 */
+    /** 1: the schedule has I and W: saved memory is made longer for them */
+    int32_t halves;
+    int64_t batch; /**< sequences of a micro-batch, >= 1 */
+    int64_t seq;   /**< tokens of a sequence, >= 1 */
+    /** gradient of the step's loss by one token's loss; 0: 1 / (micros * batch * seq) */
+    double loss_weight;
+    /** tensor-parallel group, aborted when a run fails; NULL: none */
+    tpp_comm *comm;
+    const tpp_allocator *allocator; /**< NULL: malloc */
+} tpp_stage_desc;
+
+/**
+ * Make the stages of a rank. Allocates slots * saved bytes (of the largest chunk) and scratch.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW; TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY.
+ *
+ * Memory: destroy with tpp_stage_destroy. Threads: a stage is used by one thread at a time. Since:
+ * 0.1.
+ */
+TPP_API tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *desc);
+
+/**
+ * Set the data of the next step.
+ *
+ * @param ids,targets [micros, batch * seq]; must stay until the step is over; NULL if no chunk
+ *         needs them.
+ * @return TPP_OK; TPP_ERR_INVALID. Since: 0.1.
+ */
+TPP_API tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, const int32_t *targets);
+
+/** The callbacks; their ctx is a tpp_stage. Static. Since: 0.1. */
+TPP_API const tpp_stage_ops *tpp_stage_ops_get(void);
+
+/**
+ * Sum of the token losses of each micro-batch of the last step: [micros] numbers, in float64; NULL
+ * when no chunk has a loss.
+ *
+ * Memory: borrowed until destroy. Since: 0.1.
+ */
+TPP_API const double *tpp_stage_losses(const tpp_stage *stage);
+
+/** Bytes that create allocated for saved and scratch memory. Cannot fail. Since: 0.1. */
+TPP_API int64_t tpp_stage_bytes(const tpp_stage *stage);
+
+/** Free a stage; NULL is fine. Layers, params and grads stay the caller's. Since: 0.1. */
+TPP_API void tpp_stage_destroy(tpp_stage *stage);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

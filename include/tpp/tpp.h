@@ -1,0 +1,49 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_TPP_H
+#define TPP_TPP_H
+
+/**
+ * @file tpp.h
+ * libtpp splits the training of transformer models over ranks, on CPU BLAS. This header includes
+ * all others; read them in this order:
+ *
+ * | header | what for |
+ * |---|---|
+ * | version.h, base.h, status.h | versions, basic types and sized structs, errors |
+ * | comm.h | a group of ranks: self, local threads, traced, your own |
+ * | gemm.h | the matrix product table and BLAS's threads |
+ * | shard.h, layer.h | what a rank holds; the calls that serve every layer |
+ * | linear.h mlp.h attention.h norm.h embedding.h loss.h block.h | the layers |
+ * | optim.h | AdamW and gradient norms |
+ * | schedule.h | pipeline schedules as data, checked before they run |
+ * | trace.h | what a run did; Gantt pictures |
+ * | exec.h | executors: simulator, serial, threads, your own |
+ * | stage.h | layers as pipeline stages |
+ *
+ * Rules that hold everywhere: functions return tpp_status (0 good, negative failure) or cannot
+ * fail; outputs come first; the message of a failure is tpp_message(); matrices are row-major;
+ * sizes are 64-bit; nothing is printed, nothing exits, no environment variable is read; calls that
+ * execute never allocate.
+ */
+
+#include <tpp/attention.h>
+#include <tpp/base.h>
+#include <tpp/block.h>
+#include <tpp/comm.h>
+#include <tpp/embedding.h>
+#include <tpp/exec.h>
+#include <tpp/gemm.h>
+#include <tpp/layer.h>
+#include <tpp/linear.h>
+#include <tpp/loss.h>
+#include <tpp/mlp.h>
+#include <tpp/norm.h>
+#include <tpp/optim.h>
+#include <tpp/schedule.h>
+#include <tpp/shard.h>
+#include <tpp/stage.h>
+#include <tpp/status.h>
+#include <tpp/trace.h>
+#include <tpp/version.h>
+
+#endif

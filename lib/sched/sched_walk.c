@@ -1,0 +1,229 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched_walk.h"
+
+#include "base/check.h"
+#include "sched/deps.h"
+
+/* What has happened to a cell. Results are the bits 1 << TPP__SCHED_F, _I, _W. */
+enum { SENT_F = 8, GOT_F = 16, SENT_B = 32, GOT_B = 64, TO_SEND_B = 128 };
+
+static uint8_t *cell_at(const tpp__sched_walk *w, int32_t stage, int32_t micro) {
+    return w->cells + tpp__sched_cell(w->s, stage, micro);
+}
+
+/* --- Compute
+ * -------------------------------------------------------------------------------------- */
+
+static tpp_status misplaced(const tpp__sched_walk *w, const tpp_action *a, const char *op,
+                            int32_t stage) {
+    if (w->quiet)
+        return TPP_ERR_SCHEDULE;
+    return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d stands before %d%s%d",
+                     w->s->rank_of[a->stage], a->stage, tpp__op_name(a->op), a->micro, stage, op,
+                     a->micro);
+}
+
+/* A result of this rank must stand before `a`; one of another rank must have been received. */
+static tpp_status check_need(const tpp__sched_walk *w, const tpp_action *a, tpp__sched_need need) {
+    if (tpp__sched_far(w->s, a->stage, need.stage)) {
+        bool forward = need.kind == TPP__SCHED_F;
+        if (!(*cell_at(w, a->stage, a->micro) & (forward ? GOT_F : GOT_B)))
+            return misplaced(w, a, forward ? "RECV_F" : "RECV_B", a->stage);
+        return TPP__SCHED_STEPPED;
+    }
+    static const char *const names[] = {"F", "B (or I)", "W"};
+    if (!(*cell_at(w, need.stage, need.micro) & 1 << need.kind))
+        return misplaced(w, a, names[need.kind], need.stage);
+    return TPP__SCHED_STEPPED;
+}
+
+/* A backward writes to a slot whose gradient, that of cell `old`, is still to be sent or received.
+ */
+static tpp_status not_gone(tpp__sched_walk *w, int32_t rank, const tpp_action *a, int32_t old) {
+    const tpp_schedule *s = w->s;
+    int32_t stage = old / s->micros, micro = old % s->micros;
+    if (w->cells[old] & SENT_B) {
+        w->waits_for[rank] = s->rank_of[stage - 1];
+        return TPP__SCHED_WAITS;
+    }
+    if (w->quiet)
+        return TPP_ERR_SCHEDULE;
+    return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d overwrites slot %d before %dSEND_B%d", rank,
+                     a->stage, tpp__op_name(a->op), a->micro, a->slot, stage, micro);
+}
+
+/* B and I write the input gradient of their slot: what was sent from there must have been received.
+ * The output that F writes needs no such care: its slot was freed by a backward, so the next stage
+ * has had the output of that micro-batch. */
+static tpp_status overwrite(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    int32_t *writer = w->writer + w->slot_first[rank] + a->slot;
+    int32_t old = *writer - 1, cell = tpp__sched_cell(w->s, a->stage, a->micro);
+    if (old >= 0 && w->cells[old] & TO_SEND_B && !(w->cells[old - w->s->micros] & GOT_B))
+        return not_gone(w, rank, a, old);
+    if (tpp__sched_far(w->s, a->stage, a->stage - 1))
+        w->cells[cell] |= TO_SEND_B;
+    *writer = 1 + cell;
+    return TPP__SCHED_STEPPED;
+}
+
+static tpp_status compute(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    tpp__sched_need needs[2];
+    tpp_status status = TPP__SCHED_STEPPED;
+    int n = tpp__sched_needs(w->s->stages, a, needs);
+    for (int i = 0; i < n && status == TPP__SCHED_STEPPED; i++)
+        status = check_need(w, a, needs[i]);
+    if (status == TPP__SCHED_STEPPED && (a->op == TPP_OP_B || a->op == TPP_OP_I))
+        status = overwrite(w, rank, a);
+    if (status != TPP__SCHED_STEPPED)
+        return status;
+    n = tpp__sched_makes(a, needs);
+    for (int i = 0; i < n; i++)
+        *cell_at(w, needs[i].stage, needs[i].micro) |= (uint8_t)(1 << needs[i].kind);
+    return TPP__SCHED_STEPPED;
+}
+
+/* --- Messages
+ * ------------------------------------------------------------------------------------- */
+
+/* What a message carries, or the slot it fills, must be there. */
+static tpp_status check_message(const tpp__sched_walk *w, const tpp_action *a) {
+    uint8_t here = *cell_at(w, a->stage, a->micro);
+    if ((a->op == TPP_OP_SEND_F || a->op == TPP_OP_RECV_B) && !(here & 1 << TPP__SCHED_F))
+        return misplaced(w, a, "F", a->stage);
+    if (a->op == TPP_OP_SEND_B && !(here & 1 << TPP__SCHED_I))
+        return misplaced(w, a, "B (or I)", a->stage);
+    return TPP__SCHED_STEPPED;
+}
+
+static void note_message(tpp__sched_walk *w, const tpp_action *a) {
+    static const uint8_t bits[] = {SENT_F, GOT_F, SENT_B, GOT_B};
+    *cell_at(w, a->stage, a->micro) |= bits[a->op - TPP_OP_SEND_F];
+}
+
+/* Nothing is buffered: both ranks pass a message together, once both stand at it. */
+static tpp_status meet(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    int32_t peer = a->peer;
+    const tpp_action *b = w->s->actions + w->at[peer];
+    if (w->at[peer] == w->s->first[peer + 1] || !tpp__sched_is_message(b->op) || b->tag != a->tag) {
+        w->waits_for[rank] = peer;
+        return TPP__SCHED_WAITS;
+    }
+    tpp_status status = check_message(w, b);
+    if (status != TPP__SCHED_STEPPED)
+        return status;
+    note_message(w, b);
+    w->at[peer]++;
+    return TPP__SCHED_STEPPED;
+}
+
+static tpp_status post(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    if (a->op == TPP_OP_SEND_F || a->op == TPP_OP_SEND_B)
+        return TPP__SCHED_STEPPED;
+    uint8_t there = *cell_at(w, tpp__sched_other(a->op, a->stage), a->micro);
+    if (there & (a->op == TPP_OP_RECV_F ? SENT_F : SENT_B))
+        return TPP__SCHED_STEPPED;
+    w->waits_for[rank] = a->peer;
+    return TPP__SCHED_WAITS;
+}
+
+static void wake(tpp__sched_walk *w, int32_t rank, int32_t peer) {
+    if (w->waits_for[peer] != rank)
+        return;
+    w->waits_for[peer] = -1;
+    w->ready[w->ready_count++] = peer;
+}
+
+static tpp_status message(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    tpp_status status = check_message(w, a);
+    if (status != TPP__SCHED_STEPPED)
+        return status;
+    status = w->channel == TPP_CHANNEL_RENDEZVOUS ? meet(w, rank, a) : post(w, rank, a);
+    if (status != TPP__SCHED_STEPPED)
+        return status;
+    note_message(w, a);
+    wake(w, rank, a->peer);
+    return TPP__SCHED_STEPPED;
+}
+
+/* --- All ranks
+ * ------------------------------------------------------------------------------------ */
+
+static tpp_status follow(tpp__sched_walk *w, int32_t rank) {
+    int64_t end = w->s->first[rank + 1];
+    while (w->at[rank] < end) {
+        const tpp_action *a = w->s->actions + w->at[rank];
+        tpp_status status =
+            tpp__sched_is_message(a->op) ? message(w, rank, a) : compute(w, rank, a);
+        if (status != TPP__SCHED_STEPPED)
+            return status;
+        w->at[rank]++;
+    }
+    return TPP_OK;
+}
+
+tpp_status tpp__sched_walk_run(tpp__sched_walk *w) {
+    while (w->ready_count > 0) {
+        tpp_status status = follow(w, w->ready[--w->ready_count]);
+        if (status < 0)
+            return status;
+    }
+    for (int32_t r = 0; r < w->s->ranks; r++) {
+        if (w->at[r] < w->s->first[r + 1])
+            return TPP__SCHED_WAITS;
+    }
+    return TPP_OK;
+}
+
+int32_t tpp__sched_walk_unreceived(const tpp__sched_walk *w, int32_t rank) {
+    const tpp_action *a = w->s->actions + w->at[rank];
+    if (w->waits_for[rank] < 0 || tpp__sched_is_message(a->op))
+        return -1;
+    return w->writer[w->slot_first[rank] + a->slot] - 1;
+}
+
+void tpp__sched_walk_receive(tpp__sched_walk *w, int32_t cell) {
+    int32_t stage = cell / w->s->micros;
+    w->cells[cell - w->s->micros] |= GOT_B;
+    wake(w, w->s->rank_of[stage - 1], w->s->rank_of[stage]);
+}
+
+/* --- Memory: one block
+ * ---------------------------------------------------------------------------- */
+
+static void lay_out(tpp__sched_walk *w, tpp__arena *arena, int64_t slots) {
+    const tpp_schedule *s = w->s;
+    w->cells = tpp__arena_take(arena, (int64_t)s->stages * s->micros, sizeof *w->cells);
+    w->at = tpp__arena_take(arena, s->ranks, sizeof *w->at);
+    w->waits_for = tpp__arena_take(arena, s->ranks, sizeof *w->waits_for);
+    w->ready = tpp__arena_take(arena, s->ranks, sizeof *w->ready);
+    w->slot_first = tpp__arena_take(arena, s->ranks, sizeof *w->slot_first);
+    w->writer = tpp__arena_take(arena, slots, sizeof *w->writer);
+}
+
+tpp_status tpp__sched_walk_begin(tpp__sched_walk *w, const tpp_schedule *s, tpp_channel channel) {
+    int64_t slots = 0;
+    for (int32_t r = 0; r < s->ranks; r++)
+        slots += s->rank_slots[r];
+    *w = (tpp__sched_walk){.s = s, .channel = channel};
+    tpp__arena arena = tpp__arena_counting();
+    lay_out(w, &arena, slots);
+    w->bytes = arena.used;
+    void *memory = tpp__alloc(&s->allocator, w->bytes);
+    if (!memory)
+        return TPP_ERR_NO_MEMORY;
+    arena = tpp__arena_over(memory, w->bytes);
+    lay_out(w, &arena, slots);
+    slots = 0;
+    for (int32_t r = 0; r < s->ranks; r++) {
+        w->at[r] = s->first[r];
+        w->waits_for[r] = -1;
+        w->ready[w->ready_count++] = s->ranks - 1 - r;
+        w->slot_first[r] = slots;
+        slots += s->rank_slots[r];
+    }
+    return TPP_OK;
+}
+
+void tpp__sched_walk_end(tpp__sched_walk *w) {
+    tpp__free(&w->s->allocator, w->cells, w->bytes);
+}

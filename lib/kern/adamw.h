@@ -1,0 +1,20 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_KERN_ADAMW_H
+#define TPP_KERN_ADAMW_H
+
+#include <tpp/base.h>
+
+/* One AdamW step on n elements; all factors are worked out by the caller. */
+typedef struct tpp__adamw {
+    double beta1, beta2;
+    double rate_m;     /* rate / (1 - beta1^step) */
+    double root_scale; /* 1 / sqrt(1 - beta2^step) */
+    double epsilon;
+    double shrink; /* 1 - rate * decay */
+    double grad_scale;
+} tpp__adamw;
+
+void tpp__kern_adamw(tpp_dtype dtype, const tpp__adamw *a, int64_t n, void *param, const void *grad,
+                     void *m, void *v);
+
+#endif

@@ -1,0 +1,170 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "kern/kern.h"
+#include "kern/row.h"
+#include "kern/vector.h"
+
+#include "base/check.h"
+
+/* Queries are taken a tile at a time; a tile whose last query is i meets keys 0 .. i alone, so
+ * that the work is half of the square but for the corner of each tile, and memory is a tile
+ * times seq. */
+enum { TILE = 64 };
+
+#define REAL float
+#define FN(name) name##_f32
+#include "kern/attention_core.inc"
+#undef REAL
+#undef FN
+
+#define REAL double
+#define FN(name) name##_f64
+#include "kern/attention_core.inc"
+
+/* Scratch: the scores of a tile, the gradient of them (backward), and the row sums (forward). */
+int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t seq, int64_t width) {
+    int64_t tile, bytes;
+    (void)width;
+    if (!tpp__mul(seq, (int64_t)2 * TILE, &tile) || !tpp__add(tile, TILE, &tile) ||
+        !tpp__mul(tile, tpp__dtype_bytes(dtype), &bytes))
+        return INT64_MAX;
+    return bytes;
+}
+
+/* A tile of queries: rows first .. first + rows - 1, and how many keys they see. */
+typedef struct tile {
+    int64_t first, rows, keys;
+} tile;
+
+static tile tile_at(const tpp__attention *a, int64_t first) {
+    int64_t rows = a->seq - first < TILE ? a->seq - first : TILE;
+    return (tile){first, rows, first + rows};
+}
+
+static const void *row_of(tpp_dtype dtype, const void *matrix, int64_t row, int64_t stride) {
+    return (const char *)matrix + row * stride * tpp__dtype_bytes(dtype);
+}
+
+static void *row_to(tpp_dtype dtype, void *matrix, int64_t row, int64_t stride) {
+    return (char *)matrix + row * stride * tpp__dtype_bytes(dtype);
+}
+
+/* [rows, keys] = scale * left right^T, both of the heads' width. */
+static tpp_status against_keys(const tpp__attention *a, tile t, double scale, const void *left,
+                               int64_t ld_left, const void *right, int64_t ld_right, void *out) {
+    return tpp__kern_gemm(a->gemm, &(tpp__product){
+                                       .dtype = a->dtype,
+                                       .trans_b = 1,
+                                       .m = t.rows,
+                                       .n = t.keys,
+                                       .k = a->width,
+                                       .alpha = scale,
+                                       .a = row_of(a->dtype, left, t.first, ld_left),
+                                       .lda = ld_left,
+                                       .b = right,
+                                       .ldb = ld_right,
+                                       .c = out,
+                                       .ldc = t.keys,
+                                   });
+}
+
+/* [rows, width] of out = weights [rows, keys] times values [keys, width]. */
+static tpp_status over_keys(const tpp__attention *a, tile t, const void *weights,
+                            const void *values, int64_t ld_values, void *out, int64_t ld_out) {
+    return tpp__kern_gemm(a->gemm, &(tpp__product){
+                                       .dtype = a->dtype,
+                                       .m = t.rows,
+                                       .n = a->width,
+                                       .k = t.keys,
+                                       .alpha = 1,
+                                       .a = weights,
+                                       .lda = t.keys,
+                                       .b = values,
+                                       .ldb = ld_values,
+                                       .c = row_to(a->dtype, out, t.first, ld_out),
+                                       .ldc = ld_out,
+                                   });
+}
+
+/* [keys, width] of out (+)= weights^T times this tile's rows of `rows`. */
+static tpp_status to_keys(const tpp__attention *a, tile t, const void *weights, const void *rows,
+                          int64_t ld_rows, void *out, int64_t ld_out) {
+    return tpp__kern_gemm(a->gemm, &(tpp__product){
+                                       .dtype = a->dtype,
+                                       .trans_a = 1,
+                                       .m = t.keys,
+                                       .n = a->width,
+                                       .k = t.rows,
+                                       .alpha = 1,
+                                       /* the last tile comes first and sees all keys */
+                                       .beta = t.keys == a->seq ? 0 : 1,
+                                       .a = weights,
+                                       .lda = t.keys,
+                                       .b = row_of(a->dtype, rows, t.first, ld_rows),
+                                       .ldb = ld_rows,
+                                       .c = out,
+                                       .ldc = ld_out,
+                                   });
+}
+
+static tpp_status forward_tile(const tpp__attention *a, tile t) {
+    void *scores = a->scratch;
+    void *sums = row_to(a->dtype, a->scratch, 2 * TILE, a->seq);
+    void *lse = row_to(a->dtype, a->lse, t.first, 1);
+    void *o = row_to(a->dtype, a->o, t.first, a->ldo);
+    tpp_status status = against_keys(a, t, a->scale, a->q, a->ldq, a->k, a->ldk, scores);
+    if (status < 0)
+        return status;
+    if (a->dtype == TPP_F32)
+        exponents_f32(t.first, t.rows, t.keys, scores, sums, lse);
+    else
+        exponents_f64(t.first, t.rows, t.keys, scores, sums, lse);
+    status = over_keys(a, t, scores, a->v, a->ldv, a->o, a->ldo);
+    if (status < 0)
+        return status;
+    if (a->dtype == TPP_F32)
+        divide_f32(t.rows, a->width, sums, o, a->ldo);
+    else
+        divide_f64(t.rows, a->width, sums, o, a->ldo);
+    return TPP_OK;
+}
+
+tpp_status tpp__kern_attention_forward(const tpp__attention *a) {
+    tpp_status status = TPP_OK;
+    for (int64_t first = 0; first < a->seq && status >= 0; first += TILE)
+        status = forward_tile(a, tile_at(a, first));
+    return status;
+}
+
+static tpp_status backward_tile(const tpp__attention *a, tile t) {
+    void *p = a->scratch;
+    void *dp = row_to(a->dtype, a->scratch, TILE, a->seq);
+    void *lse = row_to(a->dtype, a->lse, t.first, 1);
+    tpp_status status = against_keys(a, t, a->scale, a->q, a->ldq, a->k, a->ldk, p);
+    if (status < 0)
+        return status;
+    if (a->dtype == TPP_F32)
+        probabilities_f32(t.first, t.rows, t.keys, lse, p);
+    else
+        probabilities_f64(t.first, t.rows, t.keys, lse, p);
+    status = to_keys(a, t, p, a->d_o, a->ld_do, a->dv, a->lddv);
+    if (status >= 0)
+        status = against_keys(a, t, 1, a->d_o, a->ld_do, a->v, a->ldv, dp);
+    if (status < 0)
+        return status;
+    if (a->dtype == TPP_F32)
+        score_gradients_f32(a, t.first, t.rows, t.keys, p, dp);
+    else
+        score_gradients_f64(a, t.first, t.rows, t.keys, p, dp);
+    status = over_keys(a, t, dp, a->k, a->ldk, a->dq, a->lddq);
+    if (status >= 0)
+        status = to_keys(a, t, dp, a->q, a->ldq, a->dk, a->lddk);
+    return status;
+}
+
+tpp_status tpp__kern_attention_backward(const tpp__attention *a) {
+    tpp_status status = TPP_OK;
+    for (int64_t first = (a->seq + TILE - 1) / TILE * TILE - TILE; first >= 0 && status >= 0;
+         first -= TILE)
+        status = backward_tile(a, tile_at(a, first));
+    return status;
+}

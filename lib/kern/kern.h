@@ -1,0 +1,109 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_KERN_KERN_H
+#define TPP_KERN_KERN_H
+
+/* Serial math that knows no ranks. Matrices are row-major with a leading dimension in elements;
+ * `dtype` is TPP_F32 or TPP_F64. Every element's result depends on its own inputs alone, never on
+ * where it lies in a row or buffer: that is why nothing here is compiled with fast-math, and why
+ * reductions over a row use a fixed number of partial sums. Nothing allocates. Shapes are trusted:
+ * the door has checked them. */
+
+#include <tpp/gemm.h>
+
+/* Activations: y = act(x); dx = dy * act'(x). Buffers may be the same. */
+enum { TPP__ACT_GELU_TANH = 1, TPP__ACT_GELU_ERF = 2 };
+void tpp__kern_act_forward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, void *y);
+void tpp__kern_act_backward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, const void *dy,
+                            void *dx);
+
+/* y[r, :] += bias; dbias += sum over rows of dy (rows in rising order). */
+void tpp__kern_bias_add(tpp_dtype dtype, int64_t rows, int64_t cols, const void *bias, void *y,
+                        int64_t ldy);
+void tpp__kern_bias_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void *dy, int64_t lddy,
+                         void *dbias);
+
+/* y += x; y = x + z, n contiguous elements, y may be x or z; copy of a strided matrix. */
+void tpp__kern_add(tpp_dtype dtype, int64_t n, const void *x, void *y);
+void tpp__kern_add_to(tpp_dtype dtype, int64_t n, const void *x, const void *z, void *y);
+void tpp__kern_copy(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx,
+                    void *y, int64_t ldy);
+
+/* Sum of squares of a strided matrix, in float64: rows in rising order, each summed as in row.h. */
+double tpp__kern_squares(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx);
+
+/* LayerNorm over the columns: y = (x - mean) * rstd * gamma + beta. mean and rstd hold `rows`
+ * elements each. beta, dbeta may be NULL. backward_weight accumulates. */
+void tpp__kern_norm_forward(tpp_dtype dtype, int64_t rows, int64_t cols, double eps, const void *x,
+                            const void *gamma, const void *beta, void *y, void *mean, void *rstd);
+void tpp__kern_norm_backward_input(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x,
+                                   const void *gamma, const void *mean, const void *rstd,
+                                   const void *dy, void *dx);
+void tpp__kern_norm_backward_weight(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x,
+                                    const void *mean, const void *rstd, const void *dy,
+                                    void *dgamma, void *dbeta);
+
+/* Cross-entropy over a block of columns of the logits.
+ * max: m[r] = max(m[r], largest of z[r, 0 .. cols)).
+ * sum: s[r] = sum of exp(z[r, c] - m[r]) over the block (overwrites).
+ * grad: dz[r, c] = w[r] * (exp(z[r, c] - m[r]) / s[r] - (c == target[r] - first ? 1 : 0)), where
+ * `first` is the global index of column 0; dz may be z.
+ * z - m is computed first, so that -inf and 1e8 are right; all of a block may be -inf. m must be
+ * finite and not below any z. */
+void tpp__kern_ce_max(tpp_dtype dtype, int64_t rows, int64_t cols, const void *z, int64_t ldz,
+                      void *m);
+void tpp__kern_ce_sum(tpp_dtype dtype, int64_t rows, int64_t cols, const void *z, int64_t ldz,
+                      const void *m, void *s);
+void tpp__kern_ce_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void *z, int64_t ldz,
+                       const void *m, const void *s, const void *w, const int32_t *target,
+                       int64_t first, void *dz, int64_t lddz);
+
+/* One head of causal attention, q k v o are [seq, width] with strides; query i sees keys 0 .. i.
+ * o = softmax(scale * q k^T) v, in tiles of rows; lse[i] = log sum exp of row i's scores, saved for
+ * backward.
+ * scratch: tpp__kern_attention_scratch(dtype, seq, width) bytes. */
+typedef struct tpp__attention {
+    const tpp_gemm_ops *gemm;
+    tpp_dtype dtype;
+    int64_t seq;
+    int64_t width; /* of a head */
+    double scale;
+    const void *q, *k, *v;
+    int64_t ldq, ldk, ldv;
+    void *o; /* written by forward, read by backward */
+    int64_t ldo;
+    void *lse; /* [seq] */
+    void *scratch;
+    const void *d_o; /* backward: gradient of o */
+    int64_t ld_do;
+    void *dq, *dk, *dv; /* backward: overwritten */
+    int64_t lddq, lddk, lddv;
+} tpp__attention;
+int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t seq, int64_t width);
+tpp_status tpp__kern_attention_forward(const tpp__attention *a);
+tpp_status tpp__kern_attention_backward(const tpp__attention *a);
+
+/* The product through a table; sizes above BLAS's 32-bit limit are TPP_ERR_OVERFLOW. m, n or k may
+ * be 0. */
+typedef struct tpp__product {
+    tpp_dtype dtype;
+    int32_t trans_a, trans_b;
+    int64_t m, n, k;
+    double alpha, beta;
+    const void *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc;
+} tpp__product;
+tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *product);
+
+/* The functions of the built-in tables, and their door: reads and checks the caller's struct. */
+tpp_status tpp__kern_gemm_blas(void *ctx, const tpp_gemm_call *call);
+tpp_status tpp__kern_gemm_reference(void *ctx, const tpp_gemm_call *call);
+tpp_status tpp__kern_gemm_read(tpp_gemm_call *out, const tpp_gemm_call *call);
+void tpp__kern_gemm_scale(const tpp_gemm_call *call); /* C = beta * C; beta = 0 does not read C */
+
+/* Counter-based generator (Philox 4x32-10): the number depends on (seed, key, index) alone. */
+double tpp__kern_random_uniform(uint64_t seed, uint64_t key, uint64_t index); /* (0, 1) */
+double tpp__kern_random_normal(uint64_t seed, uint64_t key, uint64_t index);
+void tpp__kern_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+#endif

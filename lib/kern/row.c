@@ -1,0 +1,27 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "kern/row.h"
+
+#include "kern/vector.h"
+
+/* Element i goes to partial sum i % LANES. */
+enum { LANES = 16 };
+
+TPP__INLINE double total(const double *lane) {
+    double sum[LANES];
+    memcpy(sum, lane, sizeof sum);
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++)
+            sum[l] += sum[l + width];
+    }
+    return sum[0];
+}
+
+#define REAL float
+#define FN(name) name##_f32
+#include "kern/row.inc"
+#undef REAL
+#undef FN
+
+#define REAL double
+#define FN(name) name##_f64
+#include "kern/row.inc"

@@ -1,0 +1,57 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "exec/run_report.h"
+
+#include <math.h>
+
+void tpp__run_row_clear(tpp__run_row *row) {
+    *row = (tpp__run_row){.first = HUGE_VAL};
+}
+
+void tpp__run_row_add(tpp__run_row *row, const tpp_action *action, double start, double end) {
+    if (row->first > start)
+        row->first = start;
+    row->last = end;
+    row->work += end - start;
+    if (action->op == TPP_OP_F && ++row->used > row->peak)
+        row->peak = row->used;
+    if (action->op == TPP_OP_B || action->op == TPP_OP_W)
+        row->used--;
+}
+
+void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,
+                   double end) {
+    if (!run->trace)
+        return;
+    tpp_event event = {.start = start,
+                       .end = end,
+                       .row = row,
+                       .op = action->op,
+                       .chunk = action->chunk,
+                       .stage = action->stage,
+                       .micro = action->micro,
+                       .peer = action->peer,
+                       .step = run->step};
+    tpp_trace_add(run->trace,
+                  &event); /* cannot fail: the rows were checked, a full one is not an error */
+}
+
+void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count) {
+    double first = HUGE_VAL, last = -HUGE_VAL;
+    for (int32_t r = 0; r < count; r++) {
+        if (rows[r].first > rows[r].last)
+            continue;
+        first = fmin(first, rows[r].first);
+        last = fmax(last, rows[r].last);
+    }
+    report->makespan = last > first ? last - first : 0;
+    for (int32_t r = 0; r < count; r++) {
+        double span = rows[r].first <= rows[r].last ? rows[r].last - rows[r].first : 0;
+        report->work = fmax(report->work, rows[r].work);
+        report->bubble_global = fmax(report->bubble_global, report->makespan - rows[r].work);
+        report->bubble_span = fmax(report->bubble_span, span - rows[r].work);
+        if (report->row_work)
+            report->row_work[r] = rows[r].work;
+        if (report->row_peak)
+            report->row_peak[r] = rows[r].peak;
+    }
+}

@@ -1,0 +1,31 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_EXEC_RUN_REPORT_H
+#define TPP_EXEC_RUN_REPORT_H
+
+#include "base/alloc.h"
+
+#include <tpp/exec.h>
+
+/* What a row (a rank, or a lane of it) did so far. A cache line each: rows are filled by
+ * different threads. */
+typedef struct tpp__run_row {
+    _Alignas(TPP__ALIGN) double first; /* start of its first action; > last: none yet */
+    double last;                       /* end of its last action */
+    double work;                       /* sum of its actions */
+    int32_t used;                      /* stash slots in use */
+    int32_t peak;                      /* most of them at once */
+} tpp__run_row;
+
+void tpp__run_row_clear(tpp__run_row *row);
+
+/* Count a compute action. */
+void tpp__run_row_add(tpp__run_row *row, const tpp_action *action, double start, double end);
+
+/* Put an action into a trace, if there is one. */
+void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,
+                   double end);
+
+/* Times and peaks of all rows into the report. */
+void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count);
+
+#endif

@@ -1,0 +1,117 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_EXEC_WALKER_H
+#define TPP_EXEC_WALKER_H
+
+#include "base/thread.h"
+#include "exec/run_report.h"
+
+/* A walk is one run of one schedule; a walker is one lane of one rank in it, and the only code
+ * that interprets actions. The executors differ in who calls the walkers:
+ *
+ *   threads  a thread per walker: a walker waits where its next action has to wait.
+ *   serial   a thread per lane plays the walkers of all ranks. A walker whose next action needs
+ *            what another one has yet to do returns TPP_PENDING; whether it does depends on the
+ *            schedule alone, never on how fast messages travel. So the threads of all lanes take
+ *            the actions in the same order, and collectives inside the callbacks always meet.
+ *
+ * Worker w of n calls the walkers w, w + n, w + 2n, ... (row = rank * lanes + lane). */
+
+enum { TPP__WALK_F = 0, TPP__WALK_B = 1 }; /* direction of a message */
+
+typedef struct tpp__walk tpp__walk;
+
+/* The buffers of a stash slot. A message leaves from `out` or `grad_in`; its request is kept
+ * until the buffer is written again. */
+typedef struct tpp__walk_slot {
+    void *in;
+    void *out;
+    void *grad_out;
+    void *grad_in;
+    tpp_request request[2];
+    const tpp_action *sent[2]; /* the sends that request[] belongs to */
+} tpp__walk_slot;
+
+/* What a walker did with a (chunk, micro-batch). */
+typedef struct tpp__walk_cell {
+    int32_t slot;
+    bool sent[2]; /* its result was posted */
+    bool got[2];  /* its message has arrived */
+} tpp__walk_cell;
+
+typedef struct tpp__walker {
+    _Alignas(TPP__ALIGN) tpp__walk *walk;
+    tpp_comm *comm;
+    tpp_stage_ops ops;
+    void *ctx;
+    int32_t rank;
+    int32_t lane;
+    const tpp_action *actions;
+    int64_t count;
+    int64_t next;  /* action to do now */
+    double since;  /* when it began to wait; 0: it did not */
+    int32_t slots; /* entries of slot */
+    tpp__walk_slot *slot;
+    tpp__walk_cell *cells; /* [chunks * micros] */
+    tpp__run_row *row;
+} tpp__walker;
+
+typedef struct tpp__walk_failure {
+    tpp__lock lock;
+    atomic_bool happened;
+    tpp_status status;
+    int32_t rank;
+    int32_t lane;
+    tpp_action action;
+    char message[512];
+} tpp__walk_failure;
+
+struct tpp__walk {
+    tpp_run run; /* lanes >= 1 */
+    tpp_schedule_info info;
+    double origin;     /* moment that the trace counts from */
+    int32_t workers;   /* threads that call walkers */
+    int32_t rows;      /* walkers: ranks * lanes */
+    int32_t *chunk_of; /* [stages] */
+    tpp__run_row *row;
+    tpp__walker *walker;
+    tpp__walk_failure failure;
+};
+
+/* True when a worker has several walkers. */
+static inline bool tpp__walk_plays_many(const tpp__walk *walk) {
+    return walk->workers < walk->rows;
+}
+
+/* Check the run and cut its memory. `run` and `info` as tpp__run_read gave them. */
+tpp_status tpp__walk_begin(tpp__walk *walk, const tpp_run *run, const tpp_schedule_info *info,
+                           int32_t workers, double origin);
+
+/* Bytes of run.memory that tpp__walk_begin needs. */
+tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, int64_t *bytes);
+
+/* Fill the report; the walk's failure with its message, or TPP_OK. All walkers have left. */
+tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report);
+
+/* Note a failure of `walker` at `action`, whose sentence is this thread's message; the first one
+ * stops the walk. Returns status. */
+tpp_status tpp__walk_fail(tpp__walk *walk, const tpp__walker *walker, const tpp_action *action,
+                          tpp_status status);
+
+bool tpp__walk_failed(tpp__walk *walk);
+
+/* Before the first action of a walker, on the thread that will call it. */
+void tpp__walker_enter(tpp__walker *w);
+
+/* Do actions until the end (TPP_OK), a failure (which is noted), or, when one worker has several
+ * walkers, until another one must go first (TPP_PENDING). */
+tpp_status tpp__walker_advance(tpp__walker *w);
+
+/* Wait for the walker's own sends, also after a failure, and leave. All walkers of its worker
+ * are at their end, or the walk has failed. */
+void tpp__walker_leave(tpp__walker *w);
+
+/* Block until the request is over. Meanwhile the sends of the worker's walkers move on: a
+ * transport may need to be asked for that (walker_wait.c). */
+tpp_status tpp__walker_wait(tpp__walker *w, tpp_request *request);
+
+#endif

@@ -1,0 +1,285 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include <tpp/stage.h>
+
+#include "base/alloc.h"
+#include "base/check.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tpp_stage {
+    tpp_allocator allocator;
+    int64_t bytes; /* of this struct and everything behind it */
+    tpp_comm *comm;
+    int32_t chunks, micros, slots;
+    int64_t batch, seq;
+    const int32_t *ids, *targets; /* of the next step */
+    const tpp_layer **layers;
+    const void **params;
+    void **grads;
+    tpp_layer_info *infos;
+    bool has_loss;
+    char *saved;         /* slots * saved_bytes */
+    int64_t saved_bytes; /* of a slot */
+    char *scratch;
+    int64_t scratch_bytes;
+    int64_t work_bytes; /* saved and scratch of all slots */
+    char *losses;       /* tokens of one micro-batch, in the layer's type */
+    char *weights;      /* the same number of loss_weight */
+    double *sums;       /* [micros] */
+};
+
+/* Cut the one allocation of a stage; the first part is the struct itself. */
+static tpp_stage *lay_out(tpp__arena *arena, tpp_stage *stage) {
+    int64_t tokens = stage->batch * stage->seq;
+    void *self = tpp__arena_take(arena, 1, sizeof *stage);
+    stage->layers = tpp__arena_take(arena, stage->chunks, sizeof *stage->layers);
+    stage->params = tpp__arena_take(arena, stage->chunks, sizeof *stage->params);
+    stage->grads = tpp__arena_take(arena, stage->chunks, sizeof *stage->grads);
+    stage->infos = tpp__arena_take(arena, stage->chunks, sizeof *stage->infos);
+    stage->losses = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
+    stage->weights = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
+    stage->sums = tpp__arena_take(arena, stage->has_loss ? stage->micros : 0, sizeof *stage->sums);
+    int64_t before = arena->used;
+    stage->saved = tpp__arena_take(arena, stage->slots, stage->saved_bytes);
+    stage->scratch = tpp__arena_take(arena, stage->scratch_bytes, 1);
+    stage->work_bytes = arena->used - before;
+    return self;
+}
+
+static tpp_status check_desc(const tpp_stage_desc *desc) {
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {{"chunks", desc->chunks},
+                  {"micros", desc->micros},
+                  {"slots", desc->slots},
+                  {"batch", desc->batch},
+                  {"seq", desc->seq}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (counts[i].value < 1)
+            return tpp__fail(TPP_ERR_INVALID, "desc.%s = %lld; it must be 1 or more",
+                             counts[i].name, (long long)counts[i].value);
+    }
+    if (!desc->layers || !desc->params || !desc->grads)
+        return tpp__fail(TPP_ERR_INVALID, "desc.%s is NULL; it must hold %d entries",
+                         !desc->layers  ? "layers"
+                         : desc->params ? "grads"
+                                        : "params",
+                         desc->chunks);
+    if (!isfinite(desc->loss_weight))
+        return tpp__fail(TPP_ERR_INVALID, "desc.loss_weight is not finite");
+    return TPP_OK;
+}
+
+/* Largest needs over the chunks. */
+static tpp_status measure(tpp_stage *stage, const tpp_stage_desc *desc) {
+    for (int32_t c = 0; c < desc->chunks; c++) {
+        tpp_layer_info info = {.size = sizeof info};
+        tpp_status status = tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &info);
+        if (status < 0)
+            return status;
+        int64_t saved = info.saved_bytes + (desc->halves ? info.split_bytes : 0);
+        stage->saved_bytes = saved > stage->saved_bytes ? saved : stage->saved_bytes;
+        stage->scratch_bytes =
+            info.scratch_bytes > stage->scratch_bytes ? info.scratch_bytes : stage->scratch_bytes;
+        stage->has_loss |= info.targets != 0;
+    }
+    return TPP_OK;
+}
+
+static void fill(tpp_stage *stage, const tpp_stage_desc *desc) {
+    int64_t tokens = stage->batch * stage->seq;
+    double weight =
+        desc->loss_weight != 0 ? desc->loss_weight : 1 / ((double)desc->micros * (double)tokens);
+    for (int32_t c = 0; c < desc->chunks; c++) {
+        stage->layers[c] = desc->layers[c];
+        stage->params[c] = desc->params[c];
+        stage->grads[c] = desc->grads[c];
+        stage->infos[c].size = sizeof stage->infos[c];
+        tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &stage->infos[c]);
+        for (int64_t i = 0; i < tokens && stage->infos[c].targets; i++) {
+            if (stage->infos[c].out_dtype == TPP_F32)
+                ((float *)(void *)stage->weights)[i] = (float)weight;
+            else
+                ((double *)(void *)stage->weights)[i] = weight;
+        }
+    }
+}
+
+tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
+    tpp_stage_desc desc;
+    tpp_stage start = {0};
+    if (!out)
+        return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a stage pointer");
+    *out = NULL;
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
+    if (status == TPP_OK)
+        status = check_desc(&desc);
+    if (status == TPP_OK)
+        status = measure(&start, &desc);
+    if (status == TPP_OK)
+        status = tpp__allocator_read(&start.allocator, desc.allocator);
+    if (status < 0)
+        return status;
+    start.comm = desc.comm;
+    start.chunks = desc.chunks;
+    start.micros = desc.micros;
+    start.slots = desc.slots;
+    start.batch = desc.batch;
+    start.seq = desc.seq;
+    tpp__arena arena = tpp__arena_counting();
+    lay_out(&arena, &start);
+    if (!tpp__arena_fits(&arena))
+        return tpp__fail(TPP_ERR_OVERFLOW, "memory for %d slots does not fit into 64 bits",
+                         desc.slots);
+    start.bytes = arena.used;
+    void *memory = tpp__alloc(&start.allocator, start.bytes);
+    if (!memory)
+        return TPP_ERR_NO_MEMORY;
+    arena = tpp__arena_over(memory, start.bytes);
+    tpp_stage *stage = lay_out(&arena, &start);
+    *stage = start;
+    fill(stage, &desc);
+    *out = stage;
+    return TPP_OK;
+}
+
+void tpp_stage_destroy(tpp_stage *stage) {
+    if (!stage)
+        return;
+    tpp_allocator allocator = stage->allocator;
+    tpp__free(&allocator, stage, stage->bytes);
+}
+
+tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, const int32_t *targets) {
+    if (!stage)
+        return tpp__fail(TPP_ERR_INVALID, "stage is NULL");
+    for (int32_t c = 0; c < stage->chunks; c++) {
+        if (stage->infos[c].in_dtype == TPP_I32 && !ids)
+            return tpp__fail(TPP_ERR_INVALID, "ids is NULL, but chunk %d takes token ids", c);
+        if (stage->infos[c].targets && !targets)
+            return tpp__fail(TPP_ERR_INVALID, "targets is NULL, but chunk %d has a loss", c);
+    }
+    stage->ids = ids;
+    stage->targets = targets;
+    return TPP_OK;
+}
+
+const double *tpp_stage_losses(const tpp_stage *stage) {
+    return stage && stage->has_loss ? stage->sums : NULL;
+}
+
+int64_t tpp_stage_bytes(const tpp_stage *stage) {
+    return stage ? stage->work_bytes : 0;
+}
+
+/* A view of memory that the layer will only read where it is `const`. */
+static tpp_mat view(const tpp_stage *stage, const void *data, int64_t cols, tpp_dtype dtype) {
+    tpp_mat mat = {.rows = stage->batch * stage->seq, .cols = cols, .dtype = dtype};
+    memcpy(&mat.data, &data, sizeof data);
+    return mat;
+}
+
+static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
+    const tpp_layer_info *info = &stage->infos[job->chunk];
+    int64_t at = (int64_t)job->micro * stage->batch * stage->seq;
+    const void *in = info->in_dtype == TPP_I32 && stage->ids ? stage->ids + at : job->in;
+    tpp_call call = {
+        .size = sizeof call,
+        .batch = stage->batch,
+        .seq = stage->seq,
+        .in = view(stage, in, info->in_cols, info->in_dtype),
+        .out =
+            view(stage, info->targets ? stage->losses : job->out, info->out_cols, info->out_dtype),
+        .grad_out = view(stage, info->targets ? stage->weights : job->grad_out, info->out_cols,
+                         info->out_dtype),
+        .grad_in = view(stage, job->grad_in, info->in_cols, info->in_dtype),
+        .params = stage->params[job->chunk],
+        .grads = stage->grads[job->chunk],
+        .saved = stage->saved + job->slot * stage->saved_bytes,
+        .saved_bytes = stage->saved_bytes,
+        .scratch = stage->scratch,
+        .scratch_bytes = stage->scratch_bytes,
+        .targets = stage->targets ? stage->targets + at : NULL,
+    };
+    return call;
+}
+
+/* Sum of the token losses, in order. */
+static double sum_losses(const tpp_stage *stage, tpp_dtype dtype) {
+    double sum = 0;
+    for (int64_t i = 0; i < stage->batch * stage->seq; i++)
+        sum += dtype == TPP_F32 ? (double)((float *)(void *)stage->losses)[i]
+                                : ((double *)(void *)stage->losses)[i];
+    return sum;
+}
+
+static tpp_status check_job(const tpp_stage *stage, const tpp_stage_call *job) {
+    if (job->chunk >= stage->chunks || job->micro >= stage->micros || job->slot >= stage->slots)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "chunk %d, micro-batch %d, slot %d: the stage was made for %d chunks, %d "
+                         "micro-batches, %d slots",
+                         job->chunk, job->micro, job->slot, stage->chunks, stage->micros,
+                         stage->slots);
+    return TPP_OK;
+}
+
+static tpp_status forward(void *ctx, const tpp_stage_call *job) {
+    tpp_stage *stage = ctx;
+    tpp_status status = check_job(stage, job);
+    if (status < 0)
+        return status;
+    tpp_call call = call_of(stage, job);
+    status = tpp_layer_forward(stage->layers[job->chunk], &call);
+    if (status == TPP_OK && stage->infos[job->chunk].targets)
+        stage->sums[job->micro] = sum_losses(stage, stage->infos[job->chunk].out_dtype);
+    return status;
+}
+
+static tpp_status backward(void *ctx, const tpp_stage_call *job) {
+    tpp_stage *stage = ctx;
+    tpp_call call = call_of(stage, job);
+    return tpp_layer_backward(stage->layers[job->chunk], &call);
+}
+
+static tpp_status backward_input(void *ctx, const tpp_stage_call *job) {
+    tpp_stage *stage = ctx;
+    tpp_call call = call_of(stage, job);
+    return tpp_layer_backward_input(stage->layers[job->chunk], &call);
+}
+
+static tpp_status backward_weight(void *ctx, const tpp_stage_call *job) {
+    tpp_stage *stage = ctx;
+    tpp_call call = call_of(stage, job);
+    return tpp_layer_backward_weight(stage->layers[job->chunk], &call);
+}
+
+/* Several pipeline ranks share this process's BLAS, whatever their layers do: one thread each. */
+static void enter(void *ctx) {
+    (void)ctx;
+    tpp_blas_single_begin();
+}
+
+static void leave(void *ctx) {
+    (void)ctx;
+    tpp_blas_single_end();
+}
+
+static void abort_comm(void *ctx) {
+    tpp_comm_abort(((tpp_stage *)ctx)->comm);
+}
+
+const tpp_stage_ops *tpp_stage_ops_get(void) {
+    static const tpp_stage_ops ops = {
+        .size = sizeof ops,
+        .forward = forward,
+        .backward = backward,
+        .backward_input = backward_input,
+        .backward_weight = backward_weight,
+        .enter = enter,
+        .leave = leave,
+        .abort = abort_comm,
+    };
+    return &ops;
+}

@@ -1,0 +1,221 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/layer_impl.h"
+
+#include <tpp/attention.h>
+#include <tpp/block.h>
+#include <tpp/mlp.h>
+#include <tpp/norm.h>
+
+/* r = x + attention(norm1(x)); y = r + mlp(norm2(r)). */
+
+enum { NORM1, ATTENTION, NORM2, MLP, PARTS };
+
+/* Three matrices [tokens, hidden] and a piece of memory per part. As values: norm1's output, r,
+ * norm2's output. As gradients: of norm1's output, of r, of norm2's output. */
+typedef struct block_memory {
+    char *normed1, *middle, *normed2;
+    char *own[PARTS];
+} block_memory;
+
+/* `saved` chooses which of a part's needs lies behind the matrices: saved, or split. */
+static block_memory take(const tpp_layer *block, const tpp__needs needs[PARTS], int64_t tokens,
+                         bool saved, tpp__arena *arena) {
+    block_memory memory;
+    int64_t elements = tokens * block->in_cols;
+    memory.normed1 = tpp__arena_take(arena, elements, block->width);
+    memory.middle = tpp__arena_take(arena, elements, block->width);
+    memory.normed2 = tpp__arena_take(arena, elements, block->width);
+    for (int32_t i = 0; i < PARTS; i++)
+        memory.own[i] = tpp__arena_take(arena, saved ? needs[i].saved : needs[i].split, 1);
+    return memory;
+}
+
+static void part_needs(const tpp_layer *block, int64_t batch, int64_t seq,
+                       tpp__needs needs[PARTS]) {
+    for (int32_t i = 0; i < PARTS; i++)
+        needs[i] = tpp__layer_needs(block->children[i], batch, seq);
+}
+
+static void needs_of(const tpp_layer *block, int64_t batch, int64_t seq, tpp__needs *needs) {
+    tpp__needs parts[PARTS];
+    tpp__arena saved = tpp__arena_counting(), split = saved, scratch = saved;
+    int64_t most = 0;
+    part_needs(block, batch, seq, parts);
+    take(block, parts, batch * seq, true, &saved);
+    take(block, parts, batch * seq, false, &split);
+    for (int32_t i = 0; i < 3; i++) /* a whole backward keeps the three gradients in scratch */
+        tpp__arena_take(&scratch, batch * seq * block->in_cols, block->width);
+    for (int32_t i = 0; i < PARTS; i++) {
+        most = parts[i].scratch > most ? parts[i].scratch : most;
+        needs->overflow |= parts[i].overflow;
+    }
+    tpp__arena_take(&scratch, most, 1);
+    needs->saved = saved.used;
+    needs->split = split.used;
+    needs->scratch = scratch.used;
+    needs->overflow |=
+        !tpp__arena_fits(&saved) || !tpp__arena_fits(&split) || !tpp__arena_fits(&scratch);
+}
+
+/* The work of a part on `in`, `out` or the gradients of these. */
+static tpp__work part_work(const tpp_layer *block, const tpp__work *work, const block_memory *saved,
+                           int32_t part) {
+    tpp__work own = *work;
+    const void *ins[PARTS] = {work->in, saved->normed1, saved->middle, saved->normed2};
+    own.in = ins[part];
+    own.saved = saved->own[part];
+    own.params = work->params + block->child_state[part];
+    own.grads = work->grads ? work->grads + block->child_state[part] : NULL;
+    return own;
+}
+
+static tpp_status run_forward(const tpp_layer *block, const tpp__work *work,
+                              const block_memory *saved, int32_t part, void *out) {
+    tpp__work own = part_work(block, work, saved, part);
+    own.out = out;
+    return block->children[part]->ops->forward(block->children[part], &own);
+}
+
+static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
+    tpp__needs needs[PARTS];
+    tpp__arena arena = tpp__arena_over(work->saved, INT64_MAX);
+    part_needs(block, work->batch, work->seq, needs);
+    block_memory saved = take(block, needs, work->tokens, true, &arena);
+    int64_t elements = work->tokens * block->in_cols;
+    tpp_status status = run_forward(block, work, &saved, NORM1, saved.normed1);
+    if (status == TPP_OK)
+        status = run_forward(block, work, &saved, ATTENTION, saved.middle);
+    if (status == TPP_OK) {
+        tpp__kern_add(block->dtype, elements, work->in, saved.middle);
+        status = run_forward(block, work, &saved, NORM2, saved.normed2);
+    }
+    if (status == TPP_OK)
+        status = run_forward(block, work, &saved, MLP, work->out);
+    if (status == TPP_OK)
+        tpp__kern_add(block->dtype, elements, saved.middle, work->out);
+    return status;
+}
+
+/* What a backward works with. */
+typedef struct block_back {
+    const tpp_layer *block;
+    const tpp__work *work;
+    block_memory saved, grads;
+    tpp__arena scratch;
+    int32_t parts;
+} block_back;
+
+static tpp_status run_backward(const block_back *b, int32_t part, const void *grad_out,
+                               void *grad_in) {
+    tpp__work own = part_work(b->block, b->work, &b->saved, part);
+    own.grad_out = grad_out;
+    own.grad_in = grad_in;
+    own.split = b->grads.own[part];
+    own.scratch = b->scratch;
+    return tpp__layer_backward(b->block->children[part], &own, b->parts);
+}
+
+/* grad_out + what a norm gave is the gradient of the residual's other end. */
+static void add_residual(const block_back *b, const void *grad_out, void *grad) {
+    if (b->parts & TPP__INPUT)
+        tpp__kern_add(b->block->dtype, b->work->tokens * b->block->in_cols, grad_out, grad);
+}
+
+static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_t parts) {
+    block_back b = {.block = block, .work = work, .scratch = work->scratch, .parts = parts};
+    tpp__needs needs[PARTS];
+    part_needs(block, work->batch, work->seq, needs);
+    tpp__arena saved = tpp__arena_over(work->saved, INT64_MAX);
+    b.saved = take(block, needs, work->tokens, true, &saved);
+    if (parts == TPP__BOTH) {
+        int64_t elements = work->tokens * block->in_cols;
+        b.grads.normed1 = tpp__arena_take(&b.scratch, elements, block->width);
+        b.grads.middle = tpp__arena_take(&b.scratch, elements, block->width);
+        b.grads.normed2 = tpp__arena_take(&b.scratch, elements, block->width);
+    } else {
+        tpp__arena split = tpp__arena_over(work->split, INT64_MAX);
+        b.grads = take(block, needs, work->tokens, false, &split);
+    }
+    tpp_status status = run_backward(&b, MLP, work->grad_out, b.grads.normed2);
+    if (status == TPP_OK)
+        status = run_backward(&b, NORM2, b.grads.normed2, b.grads.middle);
+    if (status == TPP_OK) {
+        add_residual(&b, work->grad_out, b.grads.middle);
+        status = run_backward(&b, ATTENTION, b.grads.middle, b.grads.normed1);
+    }
+    if (status == TPP_OK)
+        status = run_backward(&b, NORM1, b.grads.normed1, work->grad_in);
+    if (status == TPP_OK)
+        add_residual(&b, b.grads.middle, work->grad_in);
+    return status;
+}
+
+static const tpp__layer_ops ops = {needs_of, forward, backward};
+
+static tpp_status make_norm(const tpp_layer *block, const tpp_layer_env *env,
+                            const tpp_block_desc *desc, const char *name, tpp_layer **out) {
+    char prefix[128];
+    tpp_layer_env own = tpp__layer_child_env(block, env, name, prefix);
+    tpp_norm_desc norm = {.size = sizeof norm, .cols = desc->hidden, .epsilon = desc->epsilon};
+    return tpp_norm_create(out, &own, &norm);
+}
+
+static tpp_status make_attention(const tpp_layer *block, const tpp_layer_env *env,
+                                 const tpp_block_desc *desc, tpp_layer **out) {
+    char prefix[128];
+    tpp_layer_env own = tpp__layer_child_env(block, env, "attn.", prefix);
+    tpp_attention_desc attention = {.size = sizeof attention,
+                                    .hidden = desc->hidden,
+                                    .heads = desc->heads,
+                                    .init_std = desc->init_std,
+                                    .out_std = desc->out_std};
+    return tpp_attention_create(out, &own, &attention);
+}
+
+static tpp_status make_mlp(const tpp_layer *block, const tpp_layer_env *env,
+                           const tpp_block_desc *desc, tpp_layer **out) {
+    char prefix[128];
+    tpp_layer_env own = tpp__layer_child_env(block, env, "mlp.", prefix);
+    tpp_mlp_desc mlp = {.size = sizeof mlp,
+                        .hidden = desc->hidden,
+                        .ffn = desc->ffn,
+                        .act = desc->act,
+                        .init_std = desc->init_std,
+                        .out_std = desc->out_std};
+    return tpp_mlp_create(out, &own, &mlp);
+}
+
+static tpp_status make_part(const tpp_layer *block, const tpp_layer_env *env,
+                            const tpp_block_desc *desc, int32_t part, tpp_layer **out) {
+    switch (part) {
+    case NORM1:
+        return make_norm(block, env, desc, "ln_1.", out);
+    case ATTENTION:
+        return make_attention(block, env, desc, out);
+    case NORM2:
+        return make_norm(block, env, desc, "ln_2.", out);
+    default:
+        return make_mlp(block, env, desc, out);
+    }
+}
+
+tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
+                            const tpp_block_desc *given) {
+    tpp_block_desc desc;
+    tpp_layer *block;
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
+    if (status == TPP_OK)
+        status = tpp__check_positive("desc.hidden", desc.hidden);
+    if (status == TPP_OK)
+        status = tpp__layer_new(&block, env, sizeof *block, &ops, 12, PARTS);
+    if (status < 0)
+        return status;
+    for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {
+        tpp_layer *part;
+        status = make_part(block, env, &desc, i, &part);
+        if (status == TPP_OK)
+            tpp__layer_adopt(block, part);
+    }
+    block->in_cols = block->out_cols = desc.hidden;
+    return tpp__layer_hand_over(out, block, status);
+}

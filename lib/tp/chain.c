@@ -1,0 +1,175 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/layer_impl.h"
+
+/* Layers one after the other. What flows between layer i and i + 1 is `flow` i. Its value is saved
+ * by forward. Its gradient is kept in `split` for the halves; a whole backward needs only the last
+ * two, which alternate in scratch. */
+
+static int64_t flow_elements(const tpp_layer *chain, int32_t i, int64_t tokens) {
+    return tokens * chain->children[i]->out_cols;
+}
+
+/* Flow 0 .. count - 2, then each layer's own part. */
+static void *take_flow(const tpp_layer *chain, int32_t wanted, int64_t tokens, tpp__arena memory) {
+    void *flow = NULL;
+    for (int32_t i = 0; i <= wanted; i++)
+        flow = tpp__arena_take(&memory, flow_elements(chain, i, tokens), chain->width);
+    return flow;
+}
+
+static void skip_flows(const tpp_layer *chain, int64_t tokens, tpp__arena *memory) {
+    for (int32_t i = 0; i < chain->child_count - 1; i++)
+        tpp__arena_take(memory, flow_elements(chain, i, tokens), chain->width);
+}
+
+static int64_t widest_flow(const tpp_layer *chain) {
+    int64_t widest = 0;
+    for (int32_t i = 0; i < chain->child_count - 1; i++) {
+        if (chain->children[i]->out_cols > widest)
+            widest = chain->children[i]->out_cols;
+    }
+    return widest;
+}
+
+static void needs_of(const tpp_layer *chain, int64_t batch, int64_t seq, tpp__needs *needs) {
+    tpp__arena saved = tpp__arena_counting();
+    skip_flows(chain, batch * seq, &saved);
+    tpp__arena split = saved;
+    tpp__arena scratch = tpp__arena_counting();
+    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
+    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
+    int64_t most = 0;
+    for (int32_t i = 0; i < chain->child_count; i++) {
+        tpp__needs child = tpp__layer_needs(chain->children[i], batch, seq);
+        tpp__arena_take(&saved, child.saved, 1);
+        tpp__arena_take(&split, child.split, 1);
+        most = child.scratch > most ? child.scratch : most;
+        needs->overflow |= child.overflow;
+    }
+    tpp__arena_take(&scratch, most, 1);
+    needs->saved = saved.used;
+    needs->split = split.used;
+    needs->scratch = scratch.used;
+    needs->overflow |=
+        !tpp__arena_fits(&saved) || !tpp__arena_fits(&split) || !tpp__arena_fits(&scratch);
+}
+
+/* The work of layer i, without matrices of gradients. */
+static tpp__work child_work(const tpp_layer *chain, const tpp__work *work, int32_t i) {
+    tpp__work child = *work;
+    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
+    if (i > 0)
+        child.in = take_flow(chain, i - 1, work->tokens, memory);
+    if (i < chain->child_count - 1)
+        child.out = take_flow(chain, i, work->tokens, memory);
+    tpp__arena splits = tpp__arena_over(work->split, INT64_MAX);
+    skip_flows(chain, work->tokens, &memory);
+    skip_flows(chain, work->tokens, &splits);
+    for (int32_t j = 0; j <= i; j++) {
+        tpp__needs needs = tpp__layer_needs(chain->children[j], work->batch, work->seq);
+        child.saved = tpp__arena_take(&memory, needs.saved, 1);
+        child.split = tpp__arena_take(&splits, needs.split, 1);
+    }
+    child.params = work->params + chain->child_state[i];
+    child.grads = work->grads ? work->grads + chain->child_state[i] : NULL;
+    return child;
+}
+
+static tpp_status forward(const tpp_layer *chain, const tpp__work *work) {
+    tpp_status status = TPP_OK;
+    for (int32_t i = 0; i < chain->child_count && status == TPP_OK; i++) {
+        tpp__work child = child_work(chain, work, i);
+        status = chain->children[i]->ops->forward(chain->children[i], &child);
+    }
+    return status;
+}
+
+/* Gradient of flow i. */
+static void *flow_grad(const tpp_layer *chain, const tpp__work *work, int32_t i, int32_t parts,
+                       void *const pair[2]) {
+    if (parts == TPP__BOTH)
+        return pair[i % 2];
+    return take_flow(chain, i, work->tokens, tpp__arena_over(work->split, INT64_MAX));
+}
+
+static tpp_status backward(const tpp_layer *chain, const tpp__work *work, int32_t parts) {
+    tpp__arena scratch = work->scratch;
+    void *pair[2];
+    for (int32_t i = 0; i < 2; i++)
+        pair[i] = tpp__arena_take(&scratch, work->tokens * widest_flow(chain), chain->width);
+    tpp_status status = TPP_OK;
+    for (int32_t i = chain->child_count - 1; i >= 0 && status == TPP_OK; i--) {
+        tpp__work child = child_work(chain, work, i);
+        child.scratch = scratch;
+        if (i < chain->child_count - 1)
+            child.grad_out = flow_grad(chain, work, i, parts, pair);
+        if (i > 0)
+            child.grad_in = flow_grad(chain, work, i - 1, parts, pair);
+        status = tpp__layer_backward(chain->children[i], &child, parts);
+    }
+    return status;
+}
+
+static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        const tpp_layer *layer = layers[i];
+        if (!layer)
+            return tpp__fail(TPP_ERR_INVALID, "layers[%d] is NULL", i);
+        if (layer->comm != chain->comm || layer->dtype != chain->dtype ||
+            layer->blocks != chain->blocks)
+            return tpp__fail(TPP_ERR_INVALID,
+                             "layers[%d] was made with another comm, dtype or blocks than env", i);
+        if (i == 0)
+            continue;
+        if (layer->in_cols != layers[i - 1]->out_cols ||
+            layer->in_dtype != layers[i - 1]->out_dtype)
+            return tpp__fail(
+                TPP_ERR_INVALID,
+                "layers[%d] takes %lld columns of %s, but layers[%d] gives %lld columns of %s", i,
+                (long long)layer->in_cols, tpp__dtype_name(layer->in_dtype), i - 1,
+                (long long)layers[i - 1]->out_cols, tpp__dtype_name(layers[i - 1]->out_dtype));
+        if (layers[i - 1]->targets)
+            return tpp__fail(TPP_ERR_INVALID,
+                             "layers[%d] is a loss; only the last layer of a chain can be one",
+                             i - 1);
+    }
+    return TPP_OK;
+}
+
+static const tpp__layer_ops ops = {needs_of, forward, backward};
+
+static int32_t count_params(tpp_layer *const *layers, int32_t count) {
+    int32_t params = 0;
+    for (int32_t i = 0; i < count; i++)
+        params += layers[i] ? layers[i]->param_count : 0;
+    return params;
+}
+
+tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer *const *layers,
+                            int32_t count) {
+    if (!out)
+        return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a layer pointer");
+    *out = NULL;
+    if (!layers || count < 1)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "count = %d with layers %s; a chain needs one layer or more", count,
+                         layers ? "given" : "NULL");
+    tpp_layer *chain;
+    tpp_status status =
+        tpp__layer_new(&chain, env, sizeof *chain, &ops, count_params(layers, count), count);
+    if (status < 0)
+        return status;
+    status = check_fit(chain, layers, count);
+    for (int32_t i = 0; i < count && status == TPP_OK; i++)
+        tpp__layer_adopt(chain, layers[i]);
+    if (status == TPP_OK) {
+        chain->in_dtype = layers[0]->in_dtype;
+        chain->in_cols = layers[0]->in_cols;
+        chain->out_cols = layers[count - 1]->out_cols;
+        chain->out_dtype = layers[count - 1]->out_dtype;
+        chain->targets = layers[count - 1]->targets;
+    }
+    if (chain->state_overflow)
+        chain->child_count = 0; /* they stay the caller's */
+    return tpp__layer_hand_over(out, chain, status);
+}

@@ -1,0 +1,129 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/operators.h"
+
+#include <string.h>
+#include <tpp/embedding.h>
+
+typedef struct embedding {
+    tpp_layer base;
+    int64_t vocab;
+    int64_t first, rows; /* ids of this rank's part of the table */
+    int64_t positions;
+} embedding;
+
+enum { TOKENS, POSITIONS };
+
+static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
+    int64_t elements;
+    needs->overflow = !tpp__mul(batch * seq, layer->out_cols, &elements);
+}
+
+static tpp_status check_ids(const embedding *self, const tpp__work *work) {
+    const int32_t *ids = work->in;
+    if (self->positions > 0 && work->seq > self->positions)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "call.seq = %lld is longer than the %lld positions of the embedding",
+                         (long long)work->seq, (long long)self->positions);
+    for (int64_t i = 0; i < work->tokens; i++) {
+        if (ids[i] < 0 || ids[i] >= self->vocab)
+            return tpp__fail(TPP_ERR_RANGE,
+                             "call.in[%lld] = %d is outside the vocabulary; accepted: 0 .. %lld",
+                             (long long)i, ids[i], (long long)self->vocab - 1);
+    }
+    return TPP_OK;
+}
+
+/* Row `id` of this rank's table, or NULL when another rank has it. */
+static const char *row_of(const embedding *self, const char *table, int32_t id) {
+    int64_t row = id - self->first;
+    if (row < 0 || row >= self->rows)
+        return NULL;
+    return table + row * self->base.out_cols * self->base.width;
+}
+
+static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
+    const embedding *self = (const embedding *)layer;
+    const int32_t *ids = work->in;
+    int64_t cols = layer->out_cols, bytes = cols * layer->width;
+    tpp_status status = check_ids(self, work);
+    if (status < 0)
+        return status;
+    for (int64_t i = 0; i < work->tokens; i++) {
+        char *to = (char *)work->out + i * bytes;
+        const char *row = row_of(self, tpp__param_of(layer, work, TOKENS), ids[i]);
+        /* Adding to 0 makes -0 into 0, as the sum over ranks does: the same bits for one rank
+         * and for many. */
+        memset(to, 0, (size_t)bytes);
+        if (row)
+            tpp__kern_add(layer->dtype, cols, row, to);
+    }
+    status = tpp__g_forward(layer, work->out, work->tokens * cols);
+    for (int64_t i = 0; i < work->tokens && status == TPP_OK && self->positions > 0; i++)
+        tpp__kern_add(layer->dtype, cols,
+                      (const char *)tpp__param_of(layer, work, POSITIONS) + i % work->seq * bytes,
+                      (char *)work->out + i * bytes);
+    return status;
+}
+
+static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
+    const embedding *self = (const embedding *)layer;
+    const int32_t *ids = work->in;
+    int64_t cols = layer->out_cols, bytes = cols * layer->width;
+    if (!(parts & TPP__WEIGHT))
+        return TPP_OK;
+    tpp_status status = check_ids(self, work);
+    for (int64_t i = 0; i < work->tokens && status == TPP_OK; i++) {
+        const char *from = (const char *)work->grad_out + i * bytes;
+        char *table = tpp__grad_of(layer, work, TOKENS);
+        const char *row = row_of(self, table, ids[i]);
+        if (row)
+            tpp__kern_add(layer->dtype, cols, from, table + (row - table));
+        if (self->positions > 0)
+            tpp__kern_add(layer->dtype, cols, from,
+                          (char *)tpp__grad_of(layer, work, POSITIONS) + i % work->seq * bytes);
+    }
+    return status;
+}
+
+static const tpp__layer_ops ops = {needs_of, forward, backward};
+
+static tpp_status check_desc(tpp_embedding_desc *desc) {
+    tpp_status status = tpp__check_positive("desc.vocab", desc->vocab);
+    if (status == TPP_OK)
+        status = tpp__check_positive("desc.hidden", desc->hidden);
+    if (status == TPP_OK && desc->positions != 0)
+        status = tpp__check_positive("desc.positions", desc->positions);
+    if (status == TPP_OK)
+        status = tpp__check_std("desc.init_std", desc->init_std, 0.02, &desc->init_std);
+    return status;
+}
+
+tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
+                                const tpp_embedding_desc *given) {
+    tpp_embedding_desc desc;
+    tpp_layer *layer;
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
+    if (status == TPP_OK)
+        status = check_desc(&desc);
+    if (status == TPP_OK)
+        status = tpp__layer_new(&layer, env, sizeof(embedding), &ops, 2, 0);
+    if (status < 0)
+        return status;
+    embedding *self = (embedding *)layer;
+    int64_t padded = (desc.vocab + layer->blocks - 1) / layer->blocks * layer->blocks;
+    self->vocab = desc.vocab;
+    self->rows = padded / layer->ranks;
+    self->first = self->rows * layer->rank;
+    self->positions = desc.positions;
+    layer->in_dtype = TPP_I32;
+    layer->in_cols = 1;
+    layer->out_cols = desc.hidden;
+    tpp__layer_add_param(layer, "tokens.weight",
+                         tpp__shard_axis(layer, padded, desc.hidden, TPP_AXIS_ROWS, 1, desc.vocab),
+                         TPP_INIT_NORMAL, desc.init_std, 0);
+    if (desc.positions > 0)
+        tpp__layer_add_param(layer, "positions.weight",
+                             tpp__shard_whole(desc.positions, desc.hidden), TPP_INIT_NORMAL,
+                             desc.init_std, 0);
+    return tpp__layer_hand_over(out, layer, TPP_OK);
+}

@@ -1,0 +1,46 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/layer_impl.h"
+
+#include <string.h>
+
+/* FNV-1a of a parameter's name: the generator's key, the same under every split. */
+static uint64_t key_of(const char *name) {
+    uint64_t hash = 14695981039346656037u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 1099511628211u;
+    return hash;
+}
+
+static double value_of(const tpp__param *param, uint64_t seed, uint64_t key, int64_t row,
+                       int64_t col) {
+    const tpp_shard *shard = &param->shard;
+    bool rows = shard->axis == TPP_AXIS_ROWS, cols = shard->axis == TPP_AXIS_COLS;
+    int64_t full_row = rows ? tpp_shard_index(shard, row) : row;
+    int64_t full_col = cols ? tpp_shard_index(shard, col) : col;
+    if ((rows && full_row >= shard->valid) || (cols && full_col >= shard->valid))
+        return 0;
+    if (param->init != TPP_INIT_NORMAL)
+        return param->init == TPP_INIT_ONE ? 1 : 0;
+    uint64_t index = (uint64_t)(full_row * (cols ? shard->valid : shard->cols) + full_col);
+    return param->std * tpp__kern_random_normal(seed, key, index);
+}
+
+tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t seed) {
+    if (!layer || (!params && layer->state_bytes > 0))
+        return tpp__fail(TPP_ERR_INVALID, "%s is NULL", layer ? "params" : "layer");
+    memset(params, 0, (size_t)layer->state_bytes);
+    for (int32_t i = 0; i < layer->param_count; i++) {
+        const tpp__param *param = &layer->params[i];
+        int64_t rows = tpp_shard_rows(&param->shard), cols = tpp_shard_cols(&param->shard);
+        uint64_t key = key_of(param->name);
+        char *to = (char *)params + param->offset;
+        for (int64_t e = 0; e < rows * cols; e++) {
+            double value = value_of(param, seed, key, e / cols, e % cols);
+            if (layer->dtype == TPP_F32)
+                ((float *)(void *)to)[e] = (float)value;
+            else
+                ((double *)(void *)to)[e] = value;
+        }
+    }
+    return TPP_OK;
+}

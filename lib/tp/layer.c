@@ -1,0 +1,226 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/layer_impl.h"
+
+#include <string.h>
+
+tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq) {
+    tpp__needs needs = {0};
+    layer->ops->needs(layer, batch, seq, &needs);
+    return needs;
+}
+
+static tpp_status check_shape(int64_t batch, int64_t seq) {
+    int64_t tokens;
+    if (batch < 0 || seq < 0)
+        return tpp__fail(TPP_ERR_INVALID, "%s = %lld is negative; it must be 0 or more",
+                         batch < 0 ? "batch" : "seq", (long long)(batch < 0 ? batch : seq));
+    if (!tpp__mul(batch, seq, &tokens) || tokens > INT32_MAX)
+        return tpp__fail(TPP_ERR_OVERFLOW, "batch %lld x seq %lld is more than %d tokens",
+                         (long long)batch, (long long)seq, INT32_MAX);
+    return TPP_OK;
+}
+
+static tpp_status needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
+    *needs = tpp__layer_needs(layer, batch, seq);
+    if (needs->overflow)
+        return tpp__fail(TPP_ERR_OVERFLOW,
+                         "memory for batch %lld x seq %lld does not fit into 64 bits",
+                         (long long)batch, (long long)seq);
+    return TPP_OK;
+}
+
+tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
+                           tpp_layer_info *out) {
+    if (!layer)
+        return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
+    tpp__needs needs = {0};
+    tpp_status status = check_shape(batch, seq);
+    if (status == TPP_OK)
+        status = needs_of(layer, batch, seq, &needs);
+    if (status < 0)
+        return status;
+    tpp_layer_info info = {
+        .in_dtype = layer->in_dtype,
+        .out_dtype = layer->out_dtype,
+        .in_cols = layer->in_cols,
+        .out_cols = layer->out_cols,
+        .params = layer->param_count,
+        .blocks = layer->blocks,
+        .targets = layer->targets,
+        .state_bytes = layer->state_bytes,
+        .saved_bytes = needs.saved,
+        .split_bytes = needs.split,
+        .scratch_bytes = needs.scratch,
+    };
+    return tpp__sized_write(out, &info, sizeof info, "out");
+}
+
+tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_param_info *out) {
+    if (!layer)
+        return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
+    if (index < 0 || index >= layer->param_count)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "index = %d is out of range; this layer has %d parameters", index,
+                         layer->param_count);
+    const tpp__param *param = &layer->params[index];
+    tpp_param_info info = {
+        .flags = param->flags,
+        .name = param->name,
+        .shard = param->shard,
+        .local_rows = tpp_shard_rows(&param->shard),
+        .local_cols = tpp_shard_cols(&param->shard),
+        .offset = param->offset,
+        .init = param->init,
+        .init_std = param->std,
+    };
+    return tpp__sized_write(out, &info, sizeof info, "out");
+}
+
+static tpp_status check_mat(const char *name, const tpp_mat *mat, int64_t rows, int64_t cols,
+                            tpp_dtype dtype) {
+    if (mat->rows != rows || mat->cols != cols)
+        return tpp__fail(TPP_ERR_INVALID, "call.%s is [%lld, %lld]; it must be [%lld, %lld]", name,
+                         (long long)mat->rows, (long long)mat->cols, (long long)rows,
+                         (long long)cols);
+    if (mat->dtype != dtype)
+        return tpp__fail(TPP_ERR_INVALID, "call.%s.dtype is %s; it must be %s", name,
+                         tpp__dtype_name(mat->dtype), tpp__dtype_name(dtype));
+    if (mat->stride != 0 && mat->stride != cols)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "call.%s.stride = %lld; it must be 0 or %lld (contiguous)", name,
+                         (long long)mat->stride, (long long)cols);
+    if (!mat->data && rows > 0 && cols > 0)
+        return tpp__fail(TPP_ERR_INVALID, "call.%s.data is NULL; it must hold [%lld, %lld]", name,
+                         (long long)rows, (long long)cols);
+    return TPP_OK;
+}
+
+static tpp_status check_memory(const char *name, const void *memory, int64_t bytes, int64_t need) {
+    if (bytes < need)
+        return tpp__fail(TPP_ERR_TOO_SMALL,
+                         "call.%s_bytes = %lld is too small; this call needs %lld", name,
+                         (long long)bytes, (long long)need);
+    if (need > 0 && (!memory || (uintptr_t)memory % TPP__ALIGN != 0))
+        return tpp__fail(TPP_ERR_INVALID, "call.%s is %s; it must be aligned to %d bytes", name,
+                         memory ? "not aligned" : "NULL", TPP__ALIGN);
+    return TPP_OK;
+}
+
+/* What a caller asks for. */
+typedef struct door {
+    bool forward;
+    int32_t parts; /* of backward */
+} door;
+
+static tpp_status check_state(const tpp_layer *layer, const tpp_call *call, door want) {
+    if (layer->state_bytes == 0)
+        return TPP_OK;
+    tpp_status status =
+        check_memory("params", call->params, layer->state_bytes, layer->state_bytes);
+    if (status == TPP_OK && (want.parts & TPP__WEIGHT))
+        status = check_memory("grads", call->grads, layer->state_bytes, layer->state_bytes);
+    return status;
+}
+
+static tpp_status check_mats(const tpp_layer *layer, const tpp_call *call, door want,
+                             int64_t tokens) {
+    tpp_status status = check_mat("in", &call->in, tokens, layer->in_cols, layer->in_dtype);
+    if (status == TPP_OK && want.forward)
+        status = check_mat("out", &call->out, tokens, layer->out_cols, layer->out_dtype);
+    if (status == TPP_OK && !want.forward)
+        status = check_mat("grad_out", &call->grad_out, tokens, layer->out_cols, layer->out_dtype);
+    if (status == TPP_OK && (want.parts & TPP__INPUT) && layer->in_dtype == layer->dtype)
+        status = check_mat("grad_in", &call->grad_in, tokens, layer->in_cols, layer->in_dtype);
+    if (status == TPP_OK && layer->targets && !call->targets && tokens > 0)
+        status = tpp__fail(TPP_ERR_INVALID, "call.targets is NULL; it must hold %lld numbers",
+                           (long long)tokens);
+    return status;
+}
+
+static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door want,
+                             tpp__work *work) {
+    tpp__needs needs = {0};
+    tpp_status status = check_shape(call->batch, call->seq);
+    if (status == TPP_OK)
+        status = needs_of(layer, call->batch, call->seq, &needs);
+    if (status == TPP_OK)
+        status = check_mats(layer, call, want, call->batch * call->seq);
+    if (status == TPP_OK)
+        status = check_state(layer, call, want);
+    bool halves = !want.forward && want.parts != TPP__BOTH;
+    if (status == TPP_OK)
+        status = check_memory("saved", call->saved, call->saved_bytes,
+                              needs.saved + (halves ? needs.split : 0));
+    if (status == TPP_OK)
+        status = check_memory("scratch", call->scratch, call->scratch_bytes, needs.scratch);
+    if (status < 0)
+        return status;
+    *work = (tpp__work){
+        .batch = call->batch,
+        .seq = call->seq,
+        .tokens = call->batch * call->seq,
+        .in = call->in.data,
+        .out = call->out.data,
+        .grad_out = call->grad_out.data,
+        .grad_in = call->grad_in.data,
+        .params = call->params,
+        .grads = call->grads,
+        .saved = call->saved,
+        .split = halves ? (char *)call->saved + needs.saved : NULL,
+        .scratch = tpp__arena_over(call->scratch, call->scratch_bytes),
+        .targets = call->targets,
+    };
+    return TPP_OK;
+}
+
+const void *tpp__param_of(const tpp_layer *layer, const tpp__work *work, int32_t index) {
+    return index < layer->param_count ? work->params + layer->params[index].offset : NULL;
+}
+
+void *tpp__grad_of(const tpp_layer *layer, const tpp__work *work, int32_t index) {
+    return index < layer->param_count ? work->grads + layer->params[index].offset : NULL;
+}
+
+tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
+    if (parts != TPP__BOTH || layer->child_count > 0)
+        return layer->ops->backward(layer, work, parts);
+    tpp__work own = *work;
+    own.split =
+        tpp__arena_take(&own.scratch, tpp__layer_needs(layer, work->batch, work->seq).split, 1);
+    return layer->ops->backward(layer, &own, parts);
+}
+
+static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want) {
+    if (!layer)
+        return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
+    tpp_call call;
+    tpp__work work;
+    tpp_status status = tpp__sized_read(&call, sizeof call, 0, given, "call");
+    if (status == TPP_OK)
+        status = check_call(layer, &call, want, &work);
+    if (status < 0)
+        return status;
+    if (layer->blas_single)
+        tpp_blas_single_begin();
+    status = want.forward ? layer->ops->forward(layer, &work)
+                          : tpp__layer_backward(layer, &work, want.parts);
+    if (layer->blas_single)
+        tpp_blas_single_end();
+    return status;
+}
+
+tpp_status tpp_layer_forward(const tpp_layer *layer, const tpp_call *call) {
+    return enter(layer, call, (door){.forward = true});
+}
+
+tpp_status tpp_layer_backward(const tpp_layer *layer, const tpp_call *call) {
+    return enter(layer, call, (door){.parts = TPP__BOTH});
+}
+
+tpp_status tpp_layer_backward_input(const tpp_layer *layer, const tpp_call *call) {
+    return enter(layer, call, (door){.parts = TPP__INPUT});
+}
+
+tpp_status tpp_layer_backward_weight(const tpp_layer *layer, const tpp_call *call) {
+    return enter(layer, call, (door){.parts = TPP__WEIGHT});
+}

@@ -1,0 +1,126 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_TP_LAYER_IMPL_H
+#define TPP_TP_LAYER_IMPL_H
+
+/* What every kind of layer is made of. A kind embeds `tpp_layer` as its first member, fills a
+ * table, and sees its arguments checked: doors are in layer.c. */
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "kern/kern.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <tpp/layer.h>
+
+/* Parts of a backward. */
+enum { TPP__INPUT = 1, TPP__WEIGHT = 2, TPP__BOTH = 3 };
+
+/* Memory for a batch. */
+typedef struct tpp__needs {
+    int64_t saved;   /* forward writes, backward reads */
+    int64_t split;   /* what the weight half needs of the input half */
+    int64_t scratch; /* largest of all calls; TPP__BOTH takes its split from here */
+    bool overflow;
+} tpp__needs;
+
+/* A checked call. All matrices are contiguous. */
+typedef struct tpp__work {
+    int64_t batch, seq, tokens;
+    const void *in;
+    void *out;
+    const void *grad_out;
+    void *grad_in;
+    const char *params; /* of this layer */
+    char *grads;
+    char *saved;
+    char *split;
+    tpp__arena scratch; /* passed by value: what a layer takes is free again when it returns */
+    const int32_t *targets;
+} tpp__work;
+
+typedef struct tpp__layer_ops {
+    void (*needs)(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs);
+    tpp_status (*forward)(const tpp_layer *layer, const tpp__work *work);
+    tpp_status (*backward)(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+} tpp__layer_ops;
+
+typedef struct tpp__param {
+    const char *name;
+    tpp_shard shard;
+    int64_t offset;
+    tpp_init init;
+    double std;
+    uint32_t flags;
+} tpp__param;
+
+struct tpp_layer {
+    const tpp__layer_ops *ops;
+    tpp_allocator allocator;
+    int64_t bytes; /* of this struct and what lies behind it */
+    tpp_comm *comm;
+    int32_t rank, ranks;
+    int32_t blocks, count, first; /* R; blocks of this rank: first .. first + count - 1 */
+    tpp_dtype dtype;
+    int64_t width; /* bytes of an element */
+    tpp_gemm_ops gemm;
+    bool blas_single; /* calls use one BLAS thread */
+    tpp_dtype in_dtype, out_dtype;
+    int64_t in_cols, out_cols;
+    bool targets;
+    int32_t param_count;
+    tpp__param *params;
+    int64_t state_bytes;
+    bool state_overflow; /* the parameters do not fit into 64 bits */
+    int32_t child_count;
+    tpp_layer **children; /* owned */
+    int64_t *child_state; /* offset of a child's parameters */
+    char *names;          /* room for the names of own parameters */
+    char prefix[96];      /* env.name */
+};
+
+/* Longest text that a kind puts behind env.name. */
+#define TPP__NAME_MAX 32
+
+/* Read env, allocate `bytes` for the kind's struct with room for parameters and children. */
+tpp_status tpp__layer_new(tpp_layer **out, const tpp_layer_env *env, int64_t bytes,
+                          const tpp__layer_ops *ops, int32_t params, int32_t children);
+
+/* End of a _create: *out = layer, or the layer is destroyed when `status` is a failure. */
+tpp_status tpp__layer_hand_over(tpp_layer **out, tpp_layer *layer, tpp_status status);
+
+/* Append a parameter; its shard must be complete. */
+void tpp__layer_add_param(tpp_layer *layer, const char *name, tpp_shard shard, tpp_init init,
+                          double std, uint32_t flags);
+
+/* Take over a child: its parameters become the layer's. */
+void tpp__layer_adopt(tpp_layer *layer, tpp_layer *child);
+
+/* The env of a child of `layer` named `name`; `prefix` holds its text. */
+tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const tpp_layer_env *env,
+                                   const char *name, char prefix[128]);
+
+/* Shards of this rank: whole on every rank; `sections` * width columns or rows cut into R
+ * blocks. */
+tpp_shard tpp__shard_whole(int64_t rows, int64_t cols);
+tpp_shard tpp__shard_axis(const tpp_layer *layer, int64_t rows, int64_t cols, tpp_axis axis,
+                          int32_t sections, int64_t valid);
+
+/* The rule that `value` (named `field`) is a multiple of R; the message lists which R are
+ * accepted. */
+tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t value);
+tpp_status tpp__check_positive(const char *field, int64_t value);
+
+/* Standard deviation field: 0 means `otherwise`; negative or not finite is refused. */
+tpp_status tpp__check_std(const char *field, double value, double otherwise, double *out);
+
+/* Needs and calls of a child inside a composite layer. */
+tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq);
+tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+
+/* Parameter `index` of the layer and its gradient; NULL when the layer has no such parameter (no
+ * bias). */
+const void *tpp__param_of(const tpp_layer *layer, const tpp__work *work, int32_t index);
+void *tpp__grad_of(const tpp_layer *layer, const tpp__work *work, int32_t index);
+
+#endif

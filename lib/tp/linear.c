@@ -1,0 +1,146 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/operators.h"
+#include "tp/partition_1d.h"
+
+#include <tpp/linear.h>
+
+enum { WEIGHT, BIAS };
+
+static tpp__linear_shape shape_of(const tpp_layer *layer, const tpp__work *work) {
+    return (tpp__linear_shape){work->tokens, layer->in_cols, layer->out_cols};
+}
+
+static void column_needs(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
+    tpp__arena scratch = tpp__arena_counting();
+    tpp__block_sum_scratch(layer, batch * seq * layer->in_cols, &scratch);
+    needs->scratch = scratch.used;
+    needs->overflow = !tpp__arena_fits(&scratch);
+}
+
+static tpp_status column_forward(const tpp_layer *layer, const tpp__work *work) {
+    return tpp__col_forward(layer, shape_of(layer, work), work->in,
+                            tpp__param_of(layer, work, WEIGHT), tpp__param_of(layer, work, BIAS),
+                            work->out);
+}
+
+static tpp_status column_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
+    tpp__linear_shape shape = shape_of(layer, work);
+    tpp_request sum = {0};
+    tpp_status status = TPP_OK;
+    if (parts & TPP__INPUT) {
+        status = tpp__col_input(layer, shape, work->grad_out, tpp__param_of(layer, work, WEIGHT),
+                                work->grad_in, work->scratch);
+        if (status == TPP_OK)
+            status = tpp__f_backward_start(layer, work->grad_in, shape.tokens * shape.in, &sum);
+    }
+    if (status == TPP_OK && (parts & TPP__WEIGHT))
+        status =
+            tpp__col_weight(layer, shape, work->in, work->grad_out,
+                            tpp__grad_of(layer, work, WEIGHT), tpp__grad_of(layer, work, BIAS));
+    return tpp__f_backward_finish(&sum, status);
+}
+
+static void row_needs(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
+    tpp__arena scratch = tpp__arena_counting();
+    tpp__block_sum_scratch(layer, batch * seq * layer->out_cols, &scratch);
+    needs->scratch = scratch.used;
+    needs->overflow = !tpp__arena_fits(&scratch);
+}
+
+static tpp_status row_forward(const tpp_layer *layer, const tpp__work *work) {
+    tpp__linear_shape shape = shape_of(layer, work);
+    tpp_status status = tpp__row_forward(layer, shape, work->in, tpp__param_of(layer, work, WEIGHT),
+                                         work->out, work->scratch);
+    if (status == TPP_OK)
+        status = tpp__g_forward(layer, work->out, shape.tokens * shape.out);
+    const void *bias = tpp__param_of(layer, work, BIAS);
+    if (status == TPP_OK && bias)
+        tpp__kern_bias_add(layer->dtype, shape.tokens, shape.out, bias, work->out, shape.out);
+    return status;
+}
+
+static tpp_status row_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
+    tpp__linear_shape shape = shape_of(layer, work);
+    tpp_status status = TPP_OK;
+    if (parts & TPP__INPUT)
+        status = tpp__row_input(layer, shape, work->grad_out, tpp__param_of(layer, work, WEIGHT),
+                                work->grad_in);
+    if (status == TPP_OK && (parts & TPP__WEIGHT))
+        status =
+            tpp__row_weight(layer, shape, work->in, work->grad_out,
+                            tpp__grad_of(layer, work, WEIGHT), tpp__grad_of(layer, work, BIAS));
+    return status;
+}
+
+static tpp_status check_desc(const tpp_linear_desc *desc) {
+    if (desc->kind != TPP_LINEAR_COLUMN && desc->kind != TPP_LINEAR_ROW)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.kind = %d is not accepted; accepted: 1 (column), 2 (row)",
+                         desc->kind);
+    if (desc->kind == TPP_LINEAR_ROW && (desc->flags & TPP_LINEAR_PAD))
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.flags has TPP_LINEAR_PAD, which is for desc.kind = 1 (column) only");
+    tpp_status status = tpp__check_positive("desc.in", desc->in);
+    return status == TPP_OK ? tpp__check_positive("desc.out", desc->out) : status;
+}
+
+/* Padded width of a column-parallel output. */
+static int64_t padded(const tpp_layer *layer, int64_t out) {
+    return (out + layer->blocks - 1) / layer->blocks * layer->blocks;
+}
+
+static tpp_status fill_column(tpp_layer *layer, const tpp_linear_desc *desc, double std) {
+    int64_t out = desc->flags & TPP_LINEAR_PAD ? padded(layer, desc->out) : desc->out;
+    tpp_status status = tpp__check_blocks(layer, "desc.out", out);
+    if (status < 0)
+        return status;
+    layer->in_cols = desc->in;
+    layer->out_cols = out / layer->ranks;
+    tpp__layer_add_param(layer, "weight",
+                         tpp__shard_axis(layer, desc->in, out, TPP_AXIS_COLS, 1, desc->out),
+                         TPP_INIT_NORMAL, std, 0);
+    if (!(desc->flags & TPP_LINEAR_NO_BIAS))
+        tpp__layer_add_param(layer, "bias",
+                             tpp__shard_axis(layer, 1, out, TPP_AXIS_COLS, 1, desc->out),
+                             TPP_INIT_ZERO, 0, TPP_PARAM_NO_DECAY);
+    return TPP_OK;
+}
+
+static tpp_status fill_row(tpp_layer *layer, const tpp_linear_desc *desc, double std) {
+    tpp_status status = tpp__check_blocks(layer, "desc.in", desc->in);
+    if (status < 0)
+        return status;
+    layer->in_cols = desc->in / layer->ranks;
+    layer->out_cols = desc->out;
+    tpp__layer_add_param(layer, "weight",
+                         tpp__shard_axis(layer, desc->in, desc->out, TPP_AXIS_ROWS, 1, desc->in),
+                         TPP_INIT_NORMAL, std, 0);
+    if (!(desc->flags & TPP_LINEAR_NO_BIAS))
+        tpp__layer_add_param(layer, "bias", tpp__shard_whole(1, desc->out), TPP_INIT_ZERO, 0,
+                             TPP_PARAM_NO_DECAY);
+    return TPP_OK;
+}
+
+static const tpp__layer_ops column_ops = {column_needs, column_forward, column_backward};
+static const tpp__layer_ops row_ops = {row_needs, row_forward, row_backward};
+
+tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
+                             const tpp_linear_desc *given) {
+    tpp_linear_desc desc;
+    double std;
+    tpp_status status =
+        tpp__sized_read(&desc, sizeof desc, TPP_LINEAR_NO_BIAS | TPP_LINEAR_PAD, given, "desc");
+    if (status == TPP_OK)
+        status = check_desc(&desc);
+    if (status == TPP_OK)
+        status = tpp__check_std("desc.init_std", desc.init_std, 0.02, &std);
+    if (status < 0)
+        return status;
+    bool column = desc.kind == TPP_LINEAR_COLUMN;
+    tpp_layer *layer;
+    status = tpp__layer_new(&layer, env, sizeof *layer, column ? &column_ops : &row_ops, 2, 0);
+    if (status < 0)
+        return status;
+    status = column ? fill_column(layer, &desc, std) : fill_row(layer, &desc, std);
+    return tpp__layer_hand_over(out, layer, status);
+}

@@ -1,0 +1,119 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/partition_1d.h"
+
+/* A product of block 0, and how far block b's operands lie behind it, in elements. */
+typedef struct block_product {
+    tpp__product first;
+    int64_t step_a, step_b, step_c;
+} block_product;
+
+static tpp_status do_block(const tpp_layer *layer, const block_product *p, int32_t block, void *c) {
+    tpp__product one = p->first;
+    one.a = (const char *)one.a + block * p->step_a * layer->width;
+    one.b = (const char *)one.b + block * p->step_b * layer->width;
+    one.c = c;
+    return tpp__kern_gemm(&layer->gemm, &one);
+}
+
+/* Blocks that are independent of each other. */
+static tpp_status each_block(const tpp_layer *layer, const block_product *p) {
+    tpp_status status = TPP_OK;
+    for (int32_t b = 0; b < layer->count && status == TPP_OK; b++)
+        status = do_block(layer, p, b, (char *)p->first.c + b * p->step_c * layer->width);
+    return status;
+}
+
+/* c = sum over blocks [first, first + count) along the binary tree; c is contiguous. */
+static tpp_status sum_blocks(const tpp_layer *layer, const block_product *p, int32_t first,
+                             int32_t count, void *c, tpp__arena scratch) {
+    if (count == 1)
+        return do_block(layer, p, first, c);
+    int64_t elements = p->first.m * p->first.n;
+    void *right = tpp__arena_take(&scratch, elements, layer->width);
+    tpp_status status = sum_blocks(layer, p, first, count / 2, c, scratch);
+    if (status == TPP_OK)
+        status = sum_blocks(layer, p, first + count / 2, count / 2, right, scratch);
+    if (status == TPP_OK)
+        tpp__kern_add(layer->dtype, elements, right, c);
+    return status;
+}
+
+void tpp__block_sum_scratch(const tpp_layer *layer, int64_t count, tpp__arena *arena) {
+    for (int32_t n = layer->count; n > 1; n /= 2)
+        tpp__arena_take(arena, count, layer->width);
+}
+
+static block_product product(const tpp_layer *layer, int64_t m, int64_t n, int64_t k, double beta) {
+    block_product p = {
+        .first = {.dtype = layer->dtype, .m = m, .n = n, .k = k, .alpha = 1, .beta = beta}};
+    return p;
+}
+
+tpp_status tpp__col_forward(const tpp_layer *layer, tpp__linear_shape s, const void *x,
+                            const void *w, const void *bias, void *y) {
+    int64_t wide = s.out / layer->count;
+    block_product p = product(layer, s.tokens, wide, s.in, 0);
+    p.first.a = x, p.first.lda = s.in;
+    p.first.b = w, p.first.ldb = s.out, p.step_b = wide;
+    p.first.c = y, p.first.ldc = s.out, p.step_c = wide;
+    tpp_status status = each_block(layer, &p);
+    if (status == TPP_OK && bias)
+        tpp__kern_bias_add(layer->dtype, s.tokens, s.out, bias, y, s.out);
+    return status;
+}
+
+tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
+                          const void *w, void *dx, tpp__arena scratch) {
+    int64_t wide = s.out / layer->count;
+    block_product p = product(layer, s.tokens, s.in, wide, 0);
+    p.first.a = dy, p.first.lda = s.out, p.step_a = wide;
+    p.first.b = w, p.first.ldb = s.out, p.first.trans_b = 1, p.step_b = wide;
+    p.first.ldc = s.in;
+    return sum_blocks(layer, &p, 0, layer->count, dx, scratch);
+}
+
+tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const void *x,
+                           const void *dy, void *dw, void *dbias) {
+    int64_t wide = s.out / layer->count;
+    block_product p = product(layer, s.in, wide, s.tokens, 1);
+    p.first.a = x, p.first.lda = s.in, p.first.trans_a = 1;
+    p.first.b = dy, p.first.ldb = s.out, p.step_b = wide;
+    p.first.c = dw, p.first.ldc = s.out, p.step_c = wide;
+    tpp_status status = each_block(layer, &p);
+    if (status == TPP_OK && dbias)
+        tpp__kern_bias_grad(layer->dtype, s.tokens, s.out, dy, s.out, dbias);
+    return status;
+}
+
+tpp_status tpp__row_forward(const tpp_layer *layer, tpp__linear_shape s, const void *x,
+                            const void *w, void *y, tpp__arena scratch) {
+    int64_t tall = s.in / layer->count;
+    block_product p = product(layer, s.tokens, s.out, tall, 0);
+    p.first.a = x, p.first.lda = s.in, p.step_a = tall;
+    p.first.b = w, p.first.ldb = s.out, p.step_b = tall * s.out;
+    p.first.ldc = s.out;
+    return sum_blocks(layer, &p, 0, layer->count, y, scratch);
+}
+
+tpp_status tpp__row_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
+                          const void *w, void *dx) {
+    int64_t tall = s.in / layer->count;
+    block_product p = product(layer, s.tokens, tall, s.out, 0);
+    p.first.a = dy, p.first.lda = s.out;
+    p.first.b = w, p.first.ldb = s.out, p.first.trans_b = 1, p.step_b = tall * s.out;
+    p.first.c = dx, p.first.ldc = s.in, p.step_c = tall;
+    return each_block(layer, &p);
+}
+
+tpp_status tpp__row_weight(const tpp_layer *layer, tpp__linear_shape s, const void *x,
+                           const void *dy, void *dw, void *dbias) {
+    int64_t tall = s.in / layer->count;
+    block_product p = product(layer, tall, s.out, s.tokens, 1);
+    p.first.a = x, p.first.lda = s.in, p.first.trans_a = 1, p.step_a = tall;
+    p.first.b = dy, p.first.ldb = s.out;
+    p.first.c = dw, p.first.ldc = s.out, p.step_c = tall * s.out;
+    tpp_status status = each_block(layer, &p);
+    if (status == TPP_OK && dbias)
+        tpp__kern_bias_grad(layer->dtype, s.tokens, s.out, dy, s.out, dbias);
+    return status;
+}

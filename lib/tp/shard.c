@@ -1,0 +1,108 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include <tpp/shard.h>
+
+#include "base/check.h"
+
+#include <string.h>
+
+static int64_t axis_length(const tpp_shard *shard) {
+    return shard->axis == TPP_AXIS_COLS ? shard->cols : shard->rows;
+}
+
+static bool sound(const tpp_shard *shard) {
+    if (!shard || shard->rows < 0 || shard->cols < 0)
+        return false;
+    if (shard->axis == TPP_AXIS_NONE)
+        return true;
+    if (shard->axis != TPP_AXIS_ROWS && shard->axis != TPP_AXIS_COLS)
+        return false;
+    if (shard->sections < 1 || shard->parts < 1 || shard->first < 0 || shard->count < 0 ||
+        shard->count > shard->parts - shard->first)
+        return false;
+    int64_t length = axis_length(shard);
+    return length % ((int64_t)shard->sections * shard->parts) == 0 && shard->valid >= 0 &&
+           shard->valid <= length;
+}
+
+/* Indices of this rank along the axis. */
+static int64_t local_length(const tpp_shard *shard) {
+    return axis_length(shard) / shard->parts * shard->count;
+}
+
+int64_t tpp_shard_rows(const tpp_shard *shard) {
+    if (!sound(shard))
+        return 0;
+    return shard->axis == TPP_AXIS_ROWS ? local_length(shard) : shard->rows;
+}
+
+int64_t tpp_shard_cols(const tpp_shard *shard) {
+    if (!sound(shard))
+        return 0;
+    return shard->axis == TPP_AXIS_COLS ? local_length(shard) : shard->cols;
+}
+
+int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
+    if (!sound(shard) || local < 0)
+        return -1;
+    if (shard->axis == TPP_AXIS_NONE)
+        return local < shard->rows ? local : -1;
+    if (local >= local_length(shard))
+        return -1;
+    int64_t section = axis_length(shard) / shard->sections;
+    int64_t block = section / shard->parts;
+    int64_t offset = local % block;
+    int64_t in_section = local / block % shard->sections;
+    int64_t of_block = local / block / shard->sections;
+    return in_section * section + (shard->first + of_block) * block + offset;
+}
+
+/* Copy one row of the local part to or from its place in the full tensor. */
+static void copy_row(const tpp_shard *shard, int64_t row, char *local, char *full, int64_t width,
+                     bool split) {
+    int64_t cols = tpp_shard_cols(shard);
+    int64_t from_row = shard->axis == TPP_AXIS_ROWS ? tpp_shard_index(shard, row) : row;
+    int64_t full_cols = shard->axis == TPP_AXIS_COLS ? shard->valid : shard->cols;
+    for (int64_t c = 0; c < cols; c++) {
+        int64_t col = shard->axis == TPP_AXIS_COLS ? tpp_shard_index(shard, c) : c;
+        bool padding = shard->axis == TPP_AXIS_ROWS ? from_row >= shard->valid : col >= full_cols;
+        char *here = local + (row * cols + c) * width;
+        char *there = padding ? NULL : full + (from_row * full_cols + col) * width;
+        if (padding && split)
+            memset(here, 0, (size_t)width);
+        else if (!padding)
+            memcpy(split ? here : there, split ? there : here, (size_t)width);
+    }
+}
+
+static tpp_status copy_all(const tpp_shard *shard, char *local, char *full, tpp_dtype dtype,
+                           bool split) {
+    int64_t width = tpp__dtype_bytes(dtype);
+    if (!sound(shard))
+        return tpp__fail(TPP_ERR_INVALID, "shard is NULL or breaks its rules (see tpp_shard)");
+    if (width == 0)
+        return tpp__fail(TPP_ERR_INVALID, "dtype = %d is not a type; accepted: 1, 2, 16, 17",
+                         dtype);
+    int64_t rows = tpp_shard_rows(shard);
+    if (rows * tpp_shard_cols(shard) > 0 && (!local || !full))
+        return tpp__fail(TPP_ERR_INVALID, "%s is NULL", local ? "full" : "local");
+    for (int64_t r = 0; r < rows; r++)
+        copy_row(shard, r, local, full, width, split);
+    return TPP_OK;
+}
+
+tpp_status tpp_shard_split(const tpp_shard *shard, const void *full, void *local, tpp_dtype dtype) {
+    /* Only read when splitting. */
+    union {
+        const void *given;
+        char *bytes;
+    } from = {full};
+    return copy_all(shard, local, from.bytes, dtype, true);
+}
+
+tpp_status tpp_shard_join(const tpp_shard *shard, const void *local, void *full, tpp_dtype dtype) {
+    union {
+        const void *given;
+        char *bytes;
+    } from = {local};
+    return copy_all(shard, from.bytes, full, dtype, false);
+}

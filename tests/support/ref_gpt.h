@@ -1,0 +1,122 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_SUPPORT_REF_GPT_H
+#define TPP_SUPPORT_REF_GPT_H
+
+/* The truth that layers are held against: a GPT-2 model on one rank, written from its formulas in plain
+ * loops and in 113-bit numbers, so that its own rounding is far below anything a test asks for.
+ *
+ * Matrices are row-major and contiguous; rows are tokens. Backward functions take the input of forward
+ * and compute again what they need of it; they write (not add) every gradient. A bias that is NULL does
+ * not exist, and neither does its gradient. Each part has its own ref_*.c file. */
+
+#include <stdint.h>
+
+__extension__ typedef __float128 ref_real;
+
+/* The functions of libm for this type; strict C11 does not declare them. */
+ref_real expf128(ref_real x);
+ref_real logf128(ref_real x);
+ref_real sqrtf128(ref_real x);
+ref_real atanf128(ref_real x);
+ref_real erff128(ref_real x);
+ref_real tanhf128(ref_real x);
+
+enum { REF_GELU_TANH = 1, REF_GELU_ERF = 2 };
+enum { REF_BLOCKS = 4 };
+
+/* Shape of everything; a part reads what concerns it. */
+typedef struct ref_size {
+    int64_t batch;
+    int64_t seq;
+    int64_t hidden;
+    int64_t ffn;
+    int64_t heads;
+    int64_t head_cols;
+    int64_t vocab;
+    int64_t positions; /* 0: no learned positions */
+    int64_t blocks;    /* transformer blocks, at most REF_BLOCKS */
+    int act;           /* REF_GELU_... */
+    ref_real epsilon;
+} ref_size;
+
+/* Parameters of a part; the same struct for their gradients. */
+typedef struct ref_norm {
+    ref_real *weight, *bias; /* [cols] */
+} ref_norm;
+typedef struct ref_mlp {
+    ref_real *up_weight, *up_bias;     /* [hidden, ffn], [ffn] */
+    ref_real *down_weight, *down_bias; /* [ffn, hidden], [hidden] */
+} ref_mlp;
+typedef struct ref_attention {
+    ref_real *qkv_weight, *qkv_bias; /* [hidden, 3 * heads * head_cols]: all Q, all K, all V */
+    ref_real *out_weight, *out_bias; /* [heads * head_cols, hidden], [hidden] */
+} ref_attention;
+typedef struct ref_block {
+    ref_norm norm_1;
+    ref_attention attention;
+    ref_norm norm_2;
+    ref_mlp mlp;
+} ref_block;
+typedef struct ref_gpt {
+    ref_real *tokens;    /* [vocab, hidden] */
+    ref_real *positions; /* [positions, hidden] or NULL */
+    ref_block block[REF_BLOCKS];
+    ref_norm norm;
+    ref_real *head; /* [hidden, vocab] */
+} ref_gpt;
+
+/* count numbers, all zero; freed with free. */
+ref_real *ref_new(int64_t count);
+
+/* GeLU and its derivative. */
+ref_real ref_gelu(int act, ref_real x);
+ref_real ref_gelu_slope(int act, ref_real x);
+
+/* y [rows, out] = x [rows, in] w [in, out] + b [out]. */
+void ref_linear_forward(int64_t rows, int64_t in, int64_t out, const ref_real *x, const ref_real *w,
+                        const ref_real *b, ref_real *y);
+void ref_linear_backward(int64_t rows, int64_t in, int64_t out, const ref_real *x,
+                         const ref_real *w, const ref_real *dy, ref_real *dx, ref_real *dw,
+                         ref_real *db);
+
+/* y = act(x A + a) B + b. */
+void ref_mlp_forward(const ref_size *size, const ref_mlp *p, const ref_real *x, ref_real *y);
+void ref_mlp_backward(const ref_size *size, const ref_mlp *p, const ref_real *x, const ref_real *dy,
+                      ref_real *dx, const ref_mlp *grad);
+
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias, over the columns of a row. */
+void ref_norm_forward(int64_t rows, int64_t cols, ref_real epsilon, const ref_norm *p,
+                      const ref_real *x, ref_real *y);
+void ref_norm_backward(int64_t rows, int64_t cols, ref_real epsilon, const ref_norm *p,
+                       const ref_real *x, const ref_real *dy, ref_real *dx, const ref_norm *grad);
+
+/* Causal multi-head self-attention. */
+void ref_attention_forward(const ref_size *size, const ref_attention *p, const ref_real *x,
+                           ref_real *y);
+void ref_attention_backward(const ref_size *size, const ref_attention *p, const ref_real *x,
+                            const ref_real *dy, ref_real *dx, const ref_attention *grad);
+
+/* x + attention(norm_1(x)), then x + mlp(norm_2(x)). */
+void ref_block_forward(const ref_size *size, const ref_block *p, const ref_real *x, ref_real *y);
+void ref_block_backward(const ref_size *size, const ref_block *p, const ref_real *x,
+                        const ref_real *dy, ref_real *dx, const ref_block *grad);
+
+/* y[i] = tokens[ids[i]] + positions[i % seq]. */
+void ref_embedding_forward(const ref_size *size, const ref_real *tokens, const ref_real *positions,
+                           const int32_t *ids, ref_real *y);
+void ref_embedding_backward(const ref_size *size, const int32_t *ids, const ref_real *dy,
+                            ref_real *dtokens, ref_real *dpositions);
+
+/* loss[i] = log(sum_j exp(z[i, j])) - z[i, target[i]]. */
+void ref_loss_forward(int64_t rows, int64_t vocab, const ref_real *z, const int32_t *target,
+                      ref_real *loss);
+void ref_loss_backward(int64_t rows, int64_t vocab, const ref_real *z, const int32_t *target,
+                       const ref_real *dloss, ref_real *dz);
+
+/* Token losses of the whole model: embedding, blocks, norm, output head, cross-entropy. */
+void ref_gpt_forward(const ref_size *size, const ref_gpt *p, const int32_t *ids,
+                     const int32_t *targets, ref_real *loss);
+void ref_gpt_backward(const ref_size *size, const ref_gpt *p, const int32_t *ids,
+                      const int32_t *targets, const ref_real *dloss, const ref_gpt *grad);
+
+#endif

@@ -1,0 +1,40 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_SUPPORT_STAGE_MODEL_H
+#define TPP_SUPPORT_STAGE_MODEL_H
+
+/* A small GPT trained for one step under a layout: its pieces dealt out to virtual stages, run by an executor. The
+ * result is in full tensors, in the order of the model, whatever the layout was. */
+
+#include <tpp/tpp.h>
+
+typedef struct stage_layout {
+    int32_t tp, pp, chunks, micros;
+    tpp_schedule_kind kind;
+    const char *text; /* a schedule in text form instead of kind */
+    int32_t threads;  /* 1: threads executor, 0: serial */
+    int32_t blocks;
+    tpp_dtype dtype;
+    int32_t steps; /* runs without zeroing gradients; 0: 1 */
+} stage_layout;
+
+enum {
+    STAGE_SEQUENCES = 8, /* of a step, over all micro-batches */
+    STAGE_SEQ = 6,
+    STAGE_VOCAB = 11,
+    STAGE_PIECES = 7, /* embedding, 4 blocks, norm, head and loss */
+    STAGE_PARAMS = 2 + 4 * 12 + 2 + 1,
+    STAGE_ROOM = 20000
+};
+
+typedef struct stage_result {
+    double losses[STAGE_SEQUENCES]; /* sum of the token losses of each micro-batch */
+    double grads[STAGE_ROOM];       /* all gradients, full tensors in the order of the model */
+    int64_t count;
+    int32_t peaks[32];
+} stage_result;
+
+/* ids and targets: [STAGE_SEQUENCES * STAGE_SEQ]. Fails the test when something fails. */
+void stage_train(const stage_layout *layout, const int32_t *ids, const int32_t *targets,
+                 stage_result *result);
+
+#endif

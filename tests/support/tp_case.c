@@ -1,0 +1,126 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "support/tp_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64 */
+static uint64_t next(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+double tp_random(uint64_t *state) {
+    return (double)(int64_t)(next(state) >> 48) / 32768.0 - 1;
+}
+
+void tp_add_param(tp_full *full, const char *prefix, const char *name, int64_t rows, int64_t cols) {
+    if (full->params == TP_PARAMS)
+        abort();
+    tp_tensor *t = &full->param[full->params++];
+    snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
+    t->rows = rows;
+    t->cols = cols;
+}
+
+static const tp_tensor *find(const tp_full *full, const char *prefix, const char *name) {
+    char whole[TP_NAME];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    for (int32_t i = 0; i < full->params; i++) {
+        if (strcmp(full->param[i].name, whole) == 0)
+            return &full->param[i];
+    }
+    return NULL;
+}
+
+ref_real *tp_value(const tp_full *full, const char *prefix, const char *name) {
+    const tp_tensor *t = find(full, prefix, name);
+    return t ? t->value : NULL;
+}
+
+ref_real *tp_grad(const tp_full *full, const char *prefix, const char *name) {
+    const tp_tensor *t = find(full, prefix, name);
+    return t ? t->grad : NULL;
+}
+
+static ref_real *random_numbers(int64_t count, double scale, uint64_t *state) {
+    ref_real *x = ref_new(count);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (ref_real)(tp_random(state) * scale);
+    return x;
+}
+
+static int32_t *random_ids(int64_t count, int64_t below, uint64_t *state) {
+    int32_t *ids = calloc((size_t)(count > 0 ? count : 1), sizeof *ids);
+    if (!ids)
+        abort();
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = (int32_t)(next(state) % (uint64_t)below);
+    return ids;
+}
+
+void tp_full_answer(const tp_case *c, tp_full *full) {
+    c->kind->reference(c->desc, full);
+}
+
+tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed) {
+    tp_full *f = calloc(1, sizeof *f);
+    uint64_t state = seed;
+    if (!f)
+        abort();
+    f->batch = batch;
+    f->seq = seq;
+    f->tokens = batch * seq;
+    c->kind->describe(c->desc, f);
+    if (f->ids_below)
+        f->ids = random_ids(f->tokens, f->ids_below, &state);
+    else
+        f->in = random_numbers(f->tokens * f->in_cols, 1, &state);
+    if (f->targets_below)
+        f->targets = random_ids(f->tokens, f->targets_below, &state);
+    f->out = ref_new(f->tokens * f->out_cols);
+    f->grad_in = ref_new(f->tokens * f->in_cols);
+    f->grad_out = random_numbers(f->tokens * f->out_cols, 1, &state);
+    for (int32_t i = 0; i < f->params; i++) {
+        int64_t count = f->param[i].rows * f->param[i].cols;
+        f->param[i].value = random_numbers(count, 0.5, &state);
+        f->param[i].grad = ref_new(count);
+    }
+    return f;
+}
+
+tp_full *tp_full_new(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed) {
+    tp_full *f = tp_full_inputs(c, batch, seq, seed);
+    tp_full_answer(c, f);
+    return f;
+}
+
+void tp_full_free(tp_full *full) {
+    if (!full)
+        return;
+    for (int32_t i = 0; i < full->params; i++) {
+        free(full->param[i].value);
+        free(full->param[i].grad);
+    }
+    free(full->in);
+    free(full->out);
+    free(full->grad_out);
+    free(full->grad_in);
+    free(full->ids);
+    free(full->targets);
+    free(full);
+}
+
+const tp_case *tp_case_find(const char *name) {
+    const tp_case *c = tp_cases;
+    while (c->name && strcmp(c->name, name) != 0)
+        c++;
+    if (!c->name) {
+        fprintf(stderr, "there is no case %s\n", name);
+        abort();
+    }
+    return c;
+}

@@ -1,0 +1,79 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_SUPPORT_TP_CASE_H
+#define TPP_SUPPORT_TP_CASE_H
+
+/* What the tests know of a layer without asking the library: its parameters and their full shapes, how
+ * its input and output are split, and its unsplit result from ref_gpt.h. */
+
+#include <tpp/tpp.h>
+
+#include "support/ref_gpt.h"
+
+enum { TP_PARAMS = 40, TP_NAME = 48 };
+
+typedef struct tp_tensor {
+    char name[TP_NAME];
+    int64_t rows, cols;
+    ref_real *value;
+    ref_real *grad; /* by the reference */
+} tp_tensor;
+
+/* The unsplit tensors of one call. */
+typedef struct tp_full {
+    int64_t batch, seq, tokens;
+    int64_t in_cols, out_cols; /* over all ranks, without padding */
+    int in_split, out_split;   /* 1: a rank has its own columns */
+    int64_t ids_below;         /* > 0: the input is token ids */
+    int64_t targets_below;     /* > 0: there are targets */
+    ref_real *in, *out, *grad_out, *grad_in;
+    int32_t *ids, *targets;
+    int32_t params;
+    tp_tensor param[TP_PARAMS];
+} tp_full;
+
+/* A kind of layer. */
+typedef struct tp_kind {
+    tpp_status (*create)(tpp_layer **out, const tpp_layer_env *env, const void *desc);
+    void (*describe)(const void *desc, tp_full *full);  /* fills columns, splits, parameters */
+    void (*reference)(const void *desc, tp_full *full); /* fills out, grad_in, grads */
+} tp_kind;
+
+typedef struct tp_case {
+    const char *name;
+    const tp_kind *kind;
+    const void *desc;
+} tp_case;
+
+/* A whole model as a chain: embedding, blocks, norm, output head, loss. */
+typedef struct tp_gpt_desc {
+    int64_t vocab, hidden, positions;
+    int32_t heads, blocks;
+} tp_gpt_desc;
+
+extern const tp_kind tp_kind_linear, tp_kind_mlp, tp_kind_attention, tp_kind_norm,
+    tp_kind_embedding, tp_kind_loss, tp_kind_block, tp_kind_gpt;
+
+/* One or more cases of every kind, fit for 1, 2, 4 and 8 ranks; ends with an empty one. */
+extern const tp_case tp_cases[];
+
+/* The case of that name; ends the program when there is none. */
+const tp_case *tp_case_find(const char *name);
+
+/* Random tensors (all exact in float) for a batch, and the reference's answer. Freed with tp_full_free. */
+tp_full *tp_full_new(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed);
+tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq,
+                        uint64_t seed); /* no answer */
+void tp_full_free(tp_full *full);
+
+/* Compute the reference's answer again after a change of tensors. */
+void tp_full_answer(const tp_case *c, tp_full *full);
+
+/* For describe and reference. */
+void tp_add_param(tp_full *full, const char *prefix, const char *name, int64_t rows, int64_t cols);
+ref_real *tp_value(const tp_full *full, const char *prefix, const char *name);
+ref_real *tp_grad(const tp_full *full, const char *prefix, const char *name);
+
+/* Uniform in [-1, 1) in steps of 2^-15; the state steps on. */
+double tp_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,62 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "support/tp_case.h"
+
+/* Sizes are odd where the rules allow it: only what is split is a multiple of 8. */
+
+static const tpp_linear_desc column = {sizeof column, 0, TPP_LINEAR_COLUMN, 0, 7, 24, 0};
+static const tpp_linear_desc column_bare = {
+    sizeof column_bare, TPP_LINEAR_NO_BIAS, TPP_LINEAR_COLUMN, 0, 1, 8, 0};
+static const tpp_linear_desc row = {sizeof row, 0, TPP_LINEAR_ROW, 0, 24, 5, 0};
+static const tpp_linear_desc row_bare = {
+    sizeof row_bare, TPP_LINEAR_NO_BIAS, TPP_LINEAR_ROW, 0, 40, 1, 0};
+static const tpp_linear_desc padded = {
+    sizeof padded, TPP_LINEAR_PAD, TPP_LINEAR_COLUMN, 0, 9, 13, 0};
+
+static const tpp_mlp_desc mlp = {sizeof mlp, 0, 11, 40, 0, 0, 0, 0};
+static const tpp_mlp_desc mlp_erf = {sizeof mlp_erf, 0, 6, 0, TPP_ACT_GELU_ERF, 0, 0, 0};
+static const tpp_mlp_desc mlp_bare = {
+    sizeof mlp_bare, TPP_MLP_NO_BIAS, 3, 8, TPP_ACT_GELU_TANH, 0, 0, 0};
+
+static const tpp_attention_desc attention = {sizeof attention, 0, 24, 8, 0, 0, 0};
+static const tpp_attention_desc attention_wide = {sizeof attention_wide, 0, 7, 8, 5, 0, 0};
+static const tpp_attention_desc attention_bare = {
+    sizeof attention_bare, TPP_ATTENTION_NO_BIAS, 16, 16, 0, 0, 0};
+
+static const tpp_norm_desc norm = {sizeof norm, 0, 37, 0};
+static const tpp_norm_desc norm_bare = {sizeof norm_bare, TPP_NORM_NO_BIAS, 1, 0.5};
+
+static const tpp_embedding_desc embedding = {sizeof embedding, 0, 13, 9, 70, 0};
+static const tpp_embedding_desc embedding_bare = {sizeof embedding_bare, 0, 3, 1, 0, 0};
+
+static const tpp_loss_desc loss = {sizeof loss, 0, 29};
+static const tpp_loss_desc loss_tiny = {sizeof loss_tiny, 0, 1};
+
+static const tpp_block_desc block = {sizeof block, 0, 24, 40, 8, 0, 0, 0, 0};
+static const tpp_block_desc block_erf = {sizeof block_erf, 0,     16, 0, 16,
+                                         TPP_ACT_GELU_ERF, 0.125, 0,  0};
+
+static const tp_gpt_desc gpt = {13, 16, 70, 8, 2};
+
+const tp_case tp_cases[] = {
+    {"linear column", &tp_kind_linear, &column},
+    {"linear column, no bias", &tp_kind_linear, &column_bare},
+    {"linear column, padded", &tp_kind_linear, &padded},
+    {"linear row", &tp_kind_linear, &row},
+    {"linear row, no bias", &tp_kind_linear, &row_bare},
+    {"mlp", &tp_kind_mlp, &mlp},
+    {"mlp, erf", &tp_kind_mlp, &mlp_erf},
+    {"mlp, no bias", &tp_kind_mlp, &mlp_bare},
+    {"attention", &tp_kind_attention, &attention},
+    {"attention, wide heads", &tp_kind_attention, &attention_wide},
+    {"attention, no bias", &tp_kind_attention, &attention_bare},
+    {"norm", &tp_kind_norm, &norm},
+    {"norm, no bias", &tp_kind_norm, &norm_bare},
+    {"embedding", &tp_kind_embedding, &embedding},
+    {"embedding, no positions", &tp_kind_embedding, &embedding_bare},
+    {"loss", &tp_kind_loss, &loss},
+    {"loss, one class", &tp_kind_loss, &loss_tiny},
+    {"block", &tp_kind_block, &block},
+    {"block, erf", &tp_kind_block, &block_erf},
+    {"gpt", &tp_kind_gpt, &gpt},
+    {0},
+};

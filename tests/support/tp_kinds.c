@@ -1,0 +1,160 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "support/tp_parts.h"
+
+ref_size tp_size_of(const tp_full *full) {
+    ref_size s = {0};
+    s.batch = full->batch;
+    s.seq = full->seq;
+    s.epsilon = (ref_real)1e-5;
+    s.act = REF_GELU_TANH;
+    return s;
+}
+
+/* linear.h */
+
+static tpp_status linear_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_linear_create(out, env, desc);
+}
+
+static void linear_describe(const void *desc, tp_full *full) {
+    const tpp_linear_desc *d = desc;
+    full->in_cols = d->in;
+    full->out_cols = d->out;
+    full->in_split = d->kind == TPP_LINEAR_ROW;
+    full->out_split = d->kind == TPP_LINEAR_COLUMN;
+    tp_add_param(full, "", "weight", d->in, d->out);
+    if (!(d->flags & TPP_LINEAR_NO_BIAS))
+        tp_add_param(full, "", "bias", 1, d->out);
+}
+
+static void linear_reference(const void *desc, tp_full *full) {
+    const tpp_linear_desc *d = desc;
+    const ref_real *weight = tp_value(full, "", "weight");
+    ref_linear_forward(full->tokens, d->in, d->out, full->in, weight, tp_value(full, "", "bias"),
+                       full->out);
+    ref_linear_backward(full->tokens, d->in, d->out, full->in, weight, full->grad_out,
+                        full->grad_in, tp_grad(full, "", "weight"), tp_grad(full, "", "bias"));
+}
+
+const tp_kind tp_kind_linear = {linear_create, linear_describe, linear_reference};
+
+/* mlp.h */
+
+static tpp_status mlp_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_mlp_create(out, env, desc);
+}
+
+void tp_mlp_params(tp_full *full, const char *prefix, int64_t hidden, int64_t ffn, int bias) {
+    tp_add_param(full, prefix, "up.weight", hidden, ffn);
+    if (bias)
+        tp_add_param(full, prefix, "up.bias", 1, ffn);
+    tp_add_param(full, prefix, "down.weight", ffn, hidden);
+    if (bias)
+        tp_add_param(full, prefix, "down.bias", 1, hidden);
+}
+
+ref_mlp tp_mlp_of(const tp_full *full, const char *prefix, tp_lookup get) {
+    return (ref_mlp){get(full, prefix, "up.weight"), get(full, prefix, "up.bias"),
+                     get(full, prefix, "down.weight"), get(full, prefix, "down.bias")};
+}
+
+static void mlp_describe(const void *desc, tp_full *full) {
+    const tpp_mlp_desc *d = desc;
+    full->in_cols = full->out_cols = d->hidden;
+    tp_mlp_params(full, "", d->hidden, d->ffn ? d->ffn : 4 * d->hidden,
+                  !(d->flags & TPP_MLP_NO_BIAS));
+}
+
+static void mlp_reference(const void *desc, tp_full *full) {
+    const tpp_mlp_desc *d = desc;
+    ref_size s = tp_size_of(full);
+    s.hidden = d->hidden;
+    s.ffn = d->ffn ? d->ffn : 4 * d->hidden;
+    s.act = d->act == TPP_ACT_GELU_ERF ? REF_GELU_ERF : REF_GELU_TANH;
+    ref_mlp p = tp_mlp_of(full, "", tp_value);
+    ref_mlp g = tp_mlp_of(full, "", tp_grad);
+    ref_mlp_forward(&s, &p, full->in, full->out);
+    ref_mlp_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+}
+
+const tp_kind tp_kind_mlp = {mlp_create, mlp_describe, mlp_reference};
+
+/* attention.h */
+
+static tpp_status attention_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_attention_create(out, env, desc);
+}
+
+void tp_attention_params(tp_full *full, const char *prefix, int64_t hidden, int64_t section,
+                         int bias) {
+    tp_add_param(full, prefix, "qkv.weight", hidden, 3 * section);
+    if (bias)
+        tp_add_param(full, prefix, "qkv.bias", 1, 3 * section);
+    tp_add_param(full, prefix, "out.weight", section, hidden);
+    if (bias)
+        tp_add_param(full, prefix, "out.bias", 1, hidden);
+}
+
+ref_attention tp_attention_of(const tp_full *full, const char *prefix, tp_lookup get) {
+    return (ref_attention){get(full, prefix, "qkv.weight"), get(full, prefix, "qkv.bias"),
+                           get(full, prefix, "out.weight"), get(full, prefix, "out.bias")};
+}
+
+static int64_t head_cols(const tpp_attention_desc *d) {
+    return d->head_cols ? d->head_cols : d->hidden / d->heads;
+}
+
+static void attention_describe(const void *desc, tp_full *full) {
+    const tpp_attention_desc *d = desc;
+    full->in_cols = full->out_cols = d->hidden;
+    tp_attention_params(full, "", d->hidden, d->heads * head_cols(d),
+                        !(d->flags & TPP_ATTENTION_NO_BIAS));
+}
+
+static void attention_reference(const void *desc, tp_full *full) {
+    const tpp_attention_desc *d = desc;
+    ref_size s = tp_size_of(full);
+    s.hidden = d->hidden;
+    s.heads = d->heads;
+    s.head_cols = head_cols(d);
+    ref_attention p = tp_attention_of(full, "", tp_value);
+    ref_attention g = tp_attention_of(full, "", tp_grad);
+    ref_attention_forward(&s, &p, full->in, full->out);
+    ref_attention_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+}
+
+const tp_kind tp_kind_attention = {attention_create, attention_describe, attention_reference};
+
+/* norm.h */
+
+static tpp_status norm_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_norm_create(out, env, desc);
+}
+
+void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias) {
+    tp_add_param(full, prefix, "weight", 1, cols);
+    if (bias)
+        tp_add_param(full, prefix, "bias", 1, cols);
+}
+
+ref_norm tp_norm_of(const tp_full *full, const char *prefix, tp_lookup get) {
+    return (ref_norm){get(full, prefix, "weight"), get(full, prefix, "bias")};
+}
+
+static void norm_describe(const void *desc, tp_full *full) {
+    const tpp_norm_desc *d = desc;
+    full->in_cols = full->out_cols = d->cols;
+    tp_norm_params(full, "", d->cols, !(d->flags & TPP_NORM_NO_BIAS));
+}
+
+static void norm_reference(const void *desc, tp_full *full) {
+    const tpp_norm_desc *d = desc;
+    ref_real epsilon = (ref_real)(d->epsilon > 0 ? d->epsilon : 1e-5);
+    ref_norm p = tp_norm_of(full, "", tp_value);
+    ref_norm g = tp_norm_of(full, "", tp_grad);
+    ref_norm_forward(full->tokens, d->cols, epsilon, &p, full->in, full->out);
+    ref_norm_backward(full->tokens, d->cols, epsilon, &p, full->in, full->grad_out, full->grad_in,
+                      &g);
+}
+
+const tp_kind tp_kind_norm = {norm_create, norm_describe, norm_reference};

@@ -1,0 +1,226 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "support/tp_parts.h"
+
+#include <stdio.h>
+
+/* embedding.h */
+
+static tpp_status embedding_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_embedding_create(out, env, desc);
+}
+
+static void embedding_params(tp_full *full, const char *prefix, int64_t vocab, int64_t hidden,
+                             int64_t positions) {
+    tp_add_param(full, prefix, "tokens.weight", vocab, hidden);
+    if (positions)
+        tp_add_param(full, prefix, "positions.weight", positions, hidden);
+}
+
+static void embedding_describe(const void *desc, tp_full *full) {
+    const tpp_embedding_desc *d = desc;
+    full->ids_below = d->vocab;
+    full->in_cols = 1;
+    full->out_cols = d->hidden;
+    embedding_params(full, "", d->vocab, d->hidden, d->positions);
+}
+
+static void embedding_reference(const void *desc, tp_full *full) {
+    const tpp_embedding_desc *d = desc;
+    ref_size s = tp_size_of(full);
+    s.vocab = d->vocab;
+    s.hidden = d->hidden;
+    s.positions = d->positions;
+    ref_embedding_forward(&s, tp_value(full, "", "tokens.weight"),
+                          tp_value(full, "", "positions.weight"), full->ids, full->out);
+    ref_embedding_backward(&s, full->ids, full->grad_out, tp_grad(full, "", "tokens.weight"),
+                           tp_grad(full, "", "positions.weight"));
+}
+
+const tp_kind tp_kind_embedding = {embedding_create, embedding_describe, embedding_reference};
+
+/* loss.h */
+
+static tpp_status loss_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_loss_create(out, env, desc);
+}
+
+static void loss_describe(const void *desc, tp_full *full) {
+    const tpp_loss_desc *d = desc;
+    full->in_cols = d->vocab;
+    full->in_split = 1;
+    full->out_cols = 1;
+    full->targets_below = d->vocab;
+}
+
+static void loss_reference(const void *desc, tp_full *full) {
+    const tpp_loss_desc *d = desc;
+    ref_loss_forward(full->tokens, d->vocab, full->in, full->targets, full->out);
+    ref_loss_backward(full->tokens, d->vocab, full->in, full->targets, full->grad_out,
+                      full->grad_in);
+}
+
+const tp_kind tp_kind_loss = {loss_create, loss_describe, loss_reference};
+
+/* block.h */
+
+static tpp_status block_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_block_create(out, env, desc);
+}
+
+static void block_params(tp_full *full, const char *prefix, int64_t hidden, int64_t ffn) {
+    char part[TP_NAME];
+    snprintf(part, sizeof part, "%sln_1.", prefix);
+    tp_norm_params(full, part, hidden, 1);
+    snprintf(part, sizeof part, "%sattn.", prefix);
+    tp_attention_params(full, part, hidden, hidden, 1);
+    snprintf(part, sizeof part, "%sln_2.", prefix);
+    tp_norm_params(full, part, hidden, 1);
+    snprintf(part, sizeof part, "%smlp.", prefix);
+    tp_mlp_params(full, part, hidden, ffn, 1);
+}
+
+static ref_block block_of(const tp_full *full, const char *prefix, tp_lookup get) {
+    char part[4][TP_NAME];
+    snprintf(part[0], sizeof part[0], "%sln_1.", prefix);
+    snprintf(part[1], sizeof part[1], "%sattn.", prefix);
+    snprintf(part[2], sizeof part[2], "%sln_2.", prefix);
+    snprintf(part[3], sizeof part[3], "%smlp.", prefix);
+    return (ref_block){tp_norm_of(full, part[0], get), tp_attention_of(full, part[1], get),
+                       tp_norm_of(full, part[2], get), tp_mlp_of(full, part[3], get)};
+}
+
+static void block_describe(const void *desc, tp_full *full) {
+    const tpp_block_desc *d = desc;
+    full->in_cols = full->out_cols = d->hidden;
+    block_params(full, "", d->hidden, d->ffn ? d->ffn : 4 * d->hidden);
+}
+
+static void block_reference(const void *desc, tp_full *full) {
+    const tpp_block_desc *d = desc;
+    ref_size s = tp_size_of(full);
+    s.hidden = d->hidden;
+    s.ffn = d->ffn ? d->ffn : 4 * d->hidden;
+    s.heads = d->heads;
+    s.head_cols = d->hidden / d->heads;
+    s.act = d->act == TPP_ACT_GELU_ERF ? REF_GELU_ERF : REF_GELU_TANH;
+    s.epsilon = (ref_real)(d->epsilon > 0 ? d->epsilon : 1e-5);
+    ref_block p = block_of(full, "", tp_value);
+    ref_block g = block_of(full, "", tp_grad);
+    ref_block_forward(&s, &p, full->in, full->out);
+    ref_block_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+}
+
+const tp_kind tp_kind_block = {block_create, block_describe, block_reference};
+
+/* A chain of layers. Those before `made` are there. */
+
+static void drop(tpp_layer **layers, int32_t made) {
+    for (int32_t i = 0; i < made; i++)
+        tpp_layer_destroy(layers[i]);
+}
+
+/* Layer number i of the model. */
+static tpp_status part_create(tpp_layer **out, const tpp_layer_env *env, const tp_gpt_desc *d,
+                              int32_t i) {
+    tpp_layer_env e = *env;
+    char name[TP_NAME];
+    snprintf(name, sizeof name, "h.%d.", i - 1);
+    e.name = i == 0 ? "embed." : i <= d->blocks ? name : i == d->blocks + 1 ? "ln_f." : "head.";
+    if (i == 0) {
+        tpp_embedding_desc embedding = {0};
+        embedding.size = sizeof embedding;
+        embedding.vocab = d->vocab;
+        embedding.hidden = d->hidden;
+        embedding.positions = d->positions;
+        return tpp_embedding_create(out, &e, &embedding);
+    }
+    if (i <= d->blocks) {
+        tpp_block_desc block = {0};
+        block.size = sizeof block;
+        block.hidden = d->hidden;
+        block.heads = d->heads;
+        return tpp_block_create(out, &e, &block);
+    }
+    if (i == d->blocks + 1) {
+        tpp_norm_desc norm = {0};
+        norm.size = sizeof norm;
+        norm.cols = d->hidden;
+        return tpp_norm_create(out, &e, &norm);
+    }
+    if (i == d->blocks + 2) {
+        tpp_linear_desc head = {0};
+        head.size = sizeof head;
+        head.flags = TPP_LINEAR_PAD | TPP_LINEAR_NO_BIAS;
+        head.kind = TPP_LINEAR_COLUMN;
+        head.in = d->hidden;
+        head.out = d->vocab;
+        return tpp_linear_create(out, &e, &head);
+    }
+    tpp_loss_desc loss = {0};
+    loss.size = sizeof loss;
+    loss.vocab = d->vocab;
+    return tpp_loss_create(out, &e, &loss);
+}
+
+static tpp_status gpt_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    const tp_gpt_desc *d = desc;
+    tpp_layer *layers[REF_BLOCKS + 4] = {0};
+    int32_t count = d->blocks + 4;
+    for (int32_t i = 0; i < count; i++) {
+        tpp_status status = part_create(&layers[i], env, d, i);
+        if (status < 0) {
+            drop(layers, i);
+            return status;
+        }
+    }
+    tpp_status status = tpp_chain_create(out, env, layers, count);
+    if (status < 0)
+        drop(layers, count);
+    return status;
+}
+
+static void gpt_describe(const void *desc, tp_full *full) {
+    const tp_gpt_desc *d = desc;
+    char prefix[TP_NAME];
+    full->ids_below = full->targets_below = d->vocab;
+    full->in_cols = full->out_cols = 1;
+    embedding_params(full, "embed.", d->vocab, d->hidden, d->positions);
+    for (int32_t i = 0; i < d->blocks; i++) {
+        snprintf(prefix, sizeof prefix, "h.%d.", i);
+        block_params(full, prefix, d->hidden, 4 * d->hidden);
+    }
+    tp_norm_params(full, "ln_f.", d->hidden, 1);
+    tp_add_param(full, "head.", "weight", d->hidden, d->vocab);
+}
+
+static ref_gpt gpt_of(const tp_full *full, const tp_gpt_desc *d, tp_lookup get) {
+    ref_gpt p = {0};
+    char prefix[TP_NAME];
+    p.tokens = get(full, "embed.", "tokens.weight");
+    p.positions = get(full, "embed.", "positions.weight");
+    for (int32_t i = 0; i < d->blocks; i++) {
+        snprintf(prefix, sizeof prefix, "h.%d.", i);
+        p.block[i] = block_of(full, prefix, get);
+    }
+    p.norm = tp_norm_of(full, "ln_f.", get);
+    p.head = get(full, "head.", "weight");
+    return p;
+}
+
+static void gpt_reference(const void *desc, tp_full *full) {
+    const tp_gpt_desc *d = desc;
+    ref_size s = tp_size_of(full);
+    s.hidden = d->hidden;
+    s.ffn = 4 * d->hidden;
+    s.heads = d->heads;
+    s.head_cols = d->hidden / d->heads;
+    s.vocab = d->vocab;
+    s.positions = d->positions;
+    s.blocks = d->blocks;
+    ref_gpt p = gpt_of(full, d, tp_value);
+    ref_gpt g = gpt_of(full, d, tp_grad);
+    ref_gpt_forward(&s, &p, full->ids, full->targets, full->out);
+    ref_gpt_backward(&s, &p, full->ids, full->targets, full->grad_out, &g);
+}
+
+const tp_kind tp_kind_gpt = {gpt_create, gpt_describe, gpt_reference};

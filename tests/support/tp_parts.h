@@ -1,0 +1,24 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_SUPPORT_TP_PARTS_H
+#define TPP_SUPPORT_TP_PARTS_H
+
+/* What tp_kinds.c and tp_kinds_model.c share: parameters of the parts of a model, listed and looked up. */
+
+#include "support/tp_case.h"
+
+/* tp_value or tp_grad. */
+typedef ref_real *(*tp_lookup)(const tp_full *full, const char *prefix, const char *name);
+
+/* Batch, sequence and the defaults of the descriptors. */
+ref_size tp_size_of(const tp_full *full);
+
+void tp_mlp_params(tp_full *full, const char *prefix, int64_t hidden, int64_t ffn, int bias);
+void tp_attention_params(tp_full *full, const char *prefix, int64_t hidden, int64_t section,
+                         int bias);
+void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias);
+
+ref_mlp tp_mlp_of(const tp_full *full, const char *prefix, tp_lookup get);
+ref_attention tp_attention_of(const tp_full *full, const char *prefix, tp_lookup get);
+ref_norm tp_norm_of(const tp_full *full, const char *prefix, tp_lookup get);
+
+#endif

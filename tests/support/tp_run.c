@@ -1,0 +1,199 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "support/tp_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/close.h"
+
+/* Columns first .. of the full matrix from a rank's part; what lies beyond is padding. */
+static void place(char *full, int64_t full_cols, const tpp_mat *m, int64_t first, int64_t width) {
+    const char *part = m->data;
+    for (int64_t r = 0; r < m->rows; r++) {
+        for (int64_t c = 0; c < m->cols && first + c < full_cols; c++)
+            memcpy(full + (r * full_cols + first + c) * width, part + (r * m->cols + c) * width,
+                   (size_t)width);
+    }
+}
+
+static int all_zero(const char *bytes, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        if (bytes[i] != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* The padding of a split matrix holds zeros. */
+static void check_padding(const char *what, const tpp_mat *m, int64_t first, int64_t full_cols,
+                          int64_t width) {
+    const char *part = m->data;
+    for (int64_t r = 0; r < m->rows; r++) {
+        for (int64_t c = 0; c < m->cols; c++) {
+            if (first + c >= full_cols && !all_zero(part + (r * m->cols + c) * width, width))
+                fail_msg("%s: padding is not 0 in row %lld, column %lld", what, (long long)r,
+                         (long long)(first + c));
+        }
+    }
+}
+
+static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count, int grad) {
+    const tp_full *f = ranks[0].full;
+    int64_t width = ranks[0].width;
+    int64_t cols = grad ? f->in_cols : f->out_cols;
+    int split = grad ? f->in_split : f->out_split;
+    char *full = calloc((size_t)(f->tokens * cols + 1), (size_t)width);
+    if (!full)
+        abort();
+    for (int32_t i = 0; i < count; i++) {
+        const tpp_mat *m = grad ? &ranks[i].call.grad_in : &ranks[i].call.out;
+        int64_t first = grad ? ranks[i].in_first : ranks[i].out_first;
+        if (!split && i > 0)
+            assert_same_bits(what, m->data, full, (uint64_t)(f->tokens * cols * width));
+        if (split)
+            check_padding(what, m, first, cols, width);
+        place(full, cols, m, first, width);
+    }
+    return full;
+}
+
+/* The gradient of parameter n: joined when it is split, else the same on all ranks. */
+static void *gather_grad(const tp_rank *ranks, int32_t count, int32_t n) {
+    const tp_full *f = ranks[0].full;
+    int64_t bytes = f->param[n].rows * f->param[n].cols * ranks[0].width;
+    char *full = malloc((size_t)bytes + 1);
+    if (!full)
+        abort();
+    memset(full, TP_NAN, (size_t)bytes);
+    for (int32_t i = 0; i < count; i++) {
+        const char *part = (const char *)ranks[i].grads.data + ranks[i].offset[n];
+        const tpp_shard *s = &ranks[i].shard[n];
+        if (s->axis == TPP_AXIS_NONE && i > 0)
+            assert_same_bits(f->param[n].name, part, full, (uint64_t)bytes);
+        assert_int_equal(tpp_shard_join(s, part, full, ranks[0].setup->dtype), TPP_OK);
+    }
+    return full;
+}
+
+tp_result *tp_gather(const tp_rank *ranks, int32_t count) {
+    const tp_full *f = ranks[0].full;
+    tp_result *r = calloc(1, sizeof *r);
+    if (!r)
+        abort();
+    r->dtype = ranks[0].setup->dtype;
+    r->params = f->params;
+    r->tokens = f->tokens;
+    r->in_cols = f->in_cols;
+    r->out_cols = f->out_cols;
+    r->out = gather_matrix("out", ranks, count, 0);
+    if (!f->ids)
+        r->grad_in = gather_matrix("grad_in", ranks, count, 1);
+    for (int32_t n = 0; n < f->params; n++) {
+        r->grad[n] = gather_grad(ranks, count, n);
+        r->count[n] = f->param[n].rows * f->param[n].cols;
+        snprintf(r->name[n], sizeof r->name[n], "grad of %.36s", f->param[n].name);
+    }
+    return r;
+}
+
+void tp_result_free(tp_result *result) {
+    if (!result)
+        return;
+    free(result->out);
+    free(result->grad_in);
+    for (int32_t n = 0; n < result->params; n++)
+        free(result->grad[n]);
+    free(result);
+}
+
+typedef struct job {
+    const tp_case *c;
+    const tp_full *full;
+    const tp_setup *setup;
+    tp_rank *ranks;
+    tpp_comm_count (*counts)[3];
+} job;
+
+static tpp_status backward(tp_rank *r, tpp_comm_count *counts) {
+    if (!r->setup->halves) {
+        TP_TRY(tpp_layer_backward(r->layer, &r->call));
+        return tp_rank_count(r, &counts[1]);
+    }
+    TP_TRY(tpp_layer_backward_input(r->layer, &r->call));
+    TP_TRY(tp_rank_count(r, &counts[1]));
+    tp_memory_fill(&r->scratch, TP_NAN);
+    TP_TRY(tpp_layer_backward_weight(r->layer, &r->call));
+    return tp_rank_count(r, &counts[2]);
+}
+
+static tpp_status run_rank(tpp_comm *comm, int32_t rank, void *arg) {
+    const job *j = arg;
+    tp_rank *r = &j->ranks[rank];
+    TP_TRY(tp_rank_open(r, j->c, j->full, j->setup, comm, rank));
+    TP_TRY(tpp_layer_forward(r->layer, &r->call));
+    TP_TRY(tp_rank_count(r, &j->counts[rank][0]));
+    tp_memory_fill(&r->scratch, TP_NAN);
+    for (int i = 0; i < (j->setup->backwards ? j->setup->backwards : 1); i++)
+        TP_TRY(backward(r, j->counts[rank]));
+    TP_TRY(tp_rank_verify(r));
+    tp_rank_close(r);
+    return TPP_OK;
+}
+
+tp_result *tp_run(const tp_case *c, const tp_full *full, const tp_setup *setup) {
+    tp_rank ranks[32];
+    tpp_comm_count counts[32][3];
+    job j = {c, full, setup, ranks, counts};
+    memset(counts, 0, sizeof counts);
+    tp_ranks_run(setup->ranks, run_rank, &j);
+    tp_result *r = tp_gather(ranks, setup->ranks);
+    for (int32_t i = 1; i < setup->ranks; i++)
+        assert_memory_equal(counts[i], counts[0], sizeof counts[0]);
+    r->forward = counts[0][0];
+    r->backward = counts[0][1];
+    r->weight = counts[0][2];
+    for (int32_t i = 0; i < setup->ranks; i++)
+        tp_rank_free(&ranks[i]);
+    return r;
+}
+
+void tp_check(const tp_result *result, const tp_full *full, double bound) {
+    assert_close("out", result->dtype, result->out, CLOSE_QUAD, full->out,
+                 result->tokens * result->out_cols, bound);
+    if (result->grad_in)
+        assert_close("grad_in", result->dtype, result->grad_in, CLOSE_QUAD, full->grad_in,
+                     result->tokens * result->in_cols, bound);
+    for (int32_t n = 0; n < result->params; n++)
+        assert_close(result->name[n], result->dtype, result->grad[n], CLOSE_QUAD,
+                     full->param[n].grad, result->count[n], bound);
+}
+
+static void same(const char *what, const char *tensor, const void *a, const void *b,
+                 int64_t bytes) {
+    char text[160];
+    snprintf(text, sizeof text, "%.80s: %.60s", what, tensor);
+    assert_same_bits(text, a, b, (uint64_t)bytes);
+}
+
+void tp_same(const char *what, const tp_result *a, const tp_result *b) {
+    int64_t width = tp_width(a->dtype);
+    same(what, "out", a->out, b->out, a->tokens * a->out_cols * width);
+    if (a->grad_in)
+        same(what, "grad_in", a->grad_in, b->grad_in, a->tokens * a->in_cols * width);
+    for (int32_t n = 0; n < a->params; n++)
+        same(what, a->name[n], a->grad[n], b->grad[n], a->count[n] * width);
+}
+
+void tp_near(const char *file, int line, double got, double want, double bound) {
+    double off = got - want;
+    if (off <= bound && off >= -bound)
+        return;
+    print_error("got %.17g, want %.17g; off by %.3g, bound %.3g\n", got, want, off, bound);
+    _fail(file, line);
+}

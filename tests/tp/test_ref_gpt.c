@@ -1,0 +1,109 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+/* The reference itself: its gradients against central differences of its own forward. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/tp_run.h"
+
+static const tpp_linear_desc linear = {sizeof linear, 0, TPP_LINEAR_COLUMN, 0, 3, 4, 0};
+static const tpp_mlp_desc mlp = {sizeof mlp, 0, 3, 5, TPP_ACT_GELU_TANH, 0, 0, 0};
+static const tpp_mlp_desc mlp_erf = {sizeof mlp_erf, 0, 3, 5, TPP_ACT_GELU_ERF, 0, 0, 0};
+static const tpp_attention_desc attention = {sizeof attention, 0, 4, 2, 3, 0, 0};
+static const tpp_norm_desc norm = {sizeof norm, 0, 5, 0};
+static const tpp_embedding_desc embedding = {sizeof embedding, 0, 5, 2, 3, 0};
+static const tpp_loss_desc loss = {sizeof loss, 0, 6};
+static const tpp_block_desc block = {sizeof block, 0, 4, 6, 2, TPP_ACT_GELU_ERF, 0, 0, 0};
+static const tp_gpt_desc gpt = {3, 2, 4, 1, 2};
+
+static const tp_case cases[] = {
+    {"linear", &tp_kind_linear, &linear}, {"mlp", &tp_kind_mlp, &mlp},
+    {"mlp, erf", &tp_kind_mlp, &mlp_erf}, {"attention", &tp_kind_attention, &attention},
+    {"norm", &tp_kind_norm, &norm},       {"embedding", &tp_kind_embedding, &embedding},
+    {"loss", &tp_kind_loss, &loss},       {"block", &tp_kind_block, &block},
+    {"gpt", &tp_kind_gpt, &gpt},
+};
+
+static const ref_real step = (ref_real)1e-10;
+static const ref_real bound = (ref_real)1e-15;
+
+/* sum of out * grad_out, which the gradients are derivatives of. */
+static ref_real objective(const tp_case *c, tp_full *full) {
+    ref_real sum = 0;
+    tp_full_answer(c, full);
+    for (int64_t i = 0; i < full->tokens * full->out_cols; i++)
+        sum += full->out[i] * full->grad_out[i];
+    return sum;
+}
+
+static void check(const tp_case *c, tp_full *full, const char *name, ref_real *x,
+                  const ref_real *gradient, int64_t count) {
+    ref_real *want = ref_new(count); /* the objective writes into gradient */
+    tp_full_answer(c, full);
+    memcpy(want, gradient, (size_t)count * sizeof *want);
+    for (int64_t i = 0; i < count; i++) {
+        ref_real at = x[i];
+        x[i] = at + step;
+        ref_real above = objective(c, full);
+        x[i] = at - step;
+        ref_real below = objective(c, full);
+        x[i] = at;
+        ref_real off = (above - below) / (2 * step) - want[i];
+        if (off > bound || off < -bound || off != off)
+            fail_msg("%s: %s[%lld]: gradient %.17g is off by %.3g", c->name, name, (long long)i,
+                     (double)want[i], (double)off);
+    }
+    free(want);
+}
+
+static void test_differences(void **state) {
+    const tp_case *c = *state;
+    tp_full *full = tp_full_new(c, 2, 3, 11);
+    if (full->in)
+        check(c, full, "in", full->in, full->grad_in, full->tokens * full->in_cols);
+    for (int32_t i = 0; i < full->params; i++) {
+        tp_tensor *t = &full->param[i];
+        check(c, full, t->name, t->value, t->grad, t->rows * t->cols);
+    }
+    tp_full_free(full);
+}
+
+/* Values known from elsewhere. */
+static void test_gelu(void **state) {
+    static const struct {
+        int act;
+        int x_tenths;
+        const char *value, *slope;
+    } known[] = {
+        {REF_GELU_ERF, -37, "-0.000398859013866336850178", "-0.00146388726756039290"},
+        {REF_GELU_TANH, -37, "-0.000271806021392053912", "-0.0011567272357879136"},
+        {REF_GELU_ERF, 0, "0", "0.5"},
+        {REF_GELU_TANH, 0, "0", "0.5"},
+        {REF_GELU_ERF, 10, "0.841344746068542948585", "1.08331547058768629"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ref_real x = (ref_real)known[i].x_tenths / 10;
+        double value = 0;
+        double slope = 0;
+        assert_int_equal(sscanf(known[i].value, "%lf", &value), 1);
+        assert_int_equal(sscanf(known[i].slope, "%lf", &slope), 1);
+        assert_near((double)ref_gelu(known[i].act, x), value, 1.2e-16);
+        assert_near((double)ref_gelu_slope(known[i].act, x), slope, 3e-16);
+    }
+}
+
+int main(void) {
+    struct CMUnitTest tests[16] = {{0}};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        tests[count++] = (struct CMUnitTest){cases[i].name, test_differences, NULL, NULL,
+                                             (void *)(size_t)&cases[i]};
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_gelu);
+    return _cmocka_run_group_tests("test_ref_gpt", tests, count, NULL, NULL);
+}

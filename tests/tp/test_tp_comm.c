@@ -1,0 +1,190 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+/* The collectives of every layer are those that the "Comm:" lines of the headers say: number and size,
+ * forward, backward, and in the halves; and the sum of operator f runs while weight gradients are made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/tp_run.h"
+
+/* All-reduces; elements as multiples of tokens * columns and of tokens. `columns` is the input's for
+ * backward and the output's for forward. */
+typedef struct expected {
+    const char *name;
+    int64_t forward, forward_cols, forward_tokens;
+    int64_t backward, backward_cols;
+} expected;
+
+static const expected table[] = {
+    {"linear column", 0, 0, 0, 1, 1},
+    {"linear column, no bias", 0, 0, 0, 1, 1},
+    {"linear column, padded", 0, 0, 0, 1, 1},
+    {"linear row", 1, 1, 0, 0, 0},
+    {"linear row, no bias", 1, 1, 0, 0, 0},
+    {"mlp", 1, 1, 0, 1, 1},
+    {"mlp, erf", 1, 1, 0, 1, 1},
+    {"mlp, no bias", 1, 1, 0, 1, 1},
+    {"attention", 1, 1, 0, 1, 1},
+    {"attention, wide heads", 1, 1, 0, 1, 1},
+    {"attention, no bias", 1, 1, 0, 1, 1},
+    {"norm", 0, 0, 0, 0, 0},
+    {"norm, no bias", 0, 0, 0, 0, 0},
+    {"embedding", 1, 1, 0, 0, 0},
+    {"embedding, no positions", 1, 1, 0, 0, 0},
+    {"loss", 2, 0, 3, 0, 0},
+    {"loss, one class", 2, 0, 3, 0, 0},
+    {"block", 2, 2, 0, 2, 2},
+    {"block, erf", 2, 2, 0, 2, 2},
+    /* embedding 1, two blocks 4, loss 2; backward: output head 1, two blocks 4; 16 columns */
+    {"gpt", 7, 5 * 16, 3, 5, 5 * 16},
+};
+
+static void check_count(const char *what, const tpp_comm_count *got, int64_t calls,
+                        int64_t elements, int64_t width) {
+    if (got->calls != calls || got->elements != elements || got->bytes != elements * width)
+        fail_msg("%s: %lld all-reduces of %lld elements, %lld bytes; want %lld of %lld, %lld", what,
+                 (long long)got->calls, (long long)got->elements, (long long)got->bytes,
+                 (long long)calls, (long long)elements, (long long)(elements * width));
+}
+
+static void check_run(const expected *e, const tp_full *full, const tp_setup *setup) {
+    tp_result *r = tp_run(tp_case_find(e->name), full, setup);
+    int64_t width = tp_width(setup->dtype);
+    char what[96];
+    snprintf(what, sizeof what, "%s, %d ranks, forward", e->name, setup->ranks);
+    check_count(what, &r->forward, e->forward,
+                full->tokens * (e->forward_cols * full->out_cols + e->forward_tokens), width);
+    snprintf(what, sizeof what, "%s, %d ranks, backward", e->name, setup->ranks);
+    check_count(what, &r->backward, e->backward, full->tokens * e->backward_cols * full->in_cols,
+                width);
+    check_count("weight half", &r->weight, 0, 0, width);
+    tp_result_free(r);
+}
+
+static void test_counts(void **state) {
+    const expected *e = *state;
+    tp_full *full = tp_full_inputs(tp_case_find(e->name), 3, 5, 2);
+    for (int i = 0; i < 8; i++) {
+        tp_setup setup = {0};
+        setup.ranks = i % 2 ? 4 : 2;
+        setup.blocks = i % 4 < 2 ? 0 : 8;
+        setup.dtype = i % 2 ? TPP_F32 : TPP_F64;
+        setup.halves = i >= 4;
+        check_run(e, full, &setup);
+    }
+    tp_full_free(full);
+}
+
+/* Every case has a row. */
+static void test_table(void **state) {
+    (void)state;
+    size_t i = 0;
+    for (const tp_case *c = tp_cases; c->name; c++, i++)
+        assert_string_equal(c->name, table[i].name);
+    assert_int_equal(i, sizeof table / sizeof *table);
+}
+
+/* A transport of two ranks without a second one: what is reduced stays as it is. It and the product
+ * write down what happens: G a product, S a collective starts, W it is over. */
+static char notes[256];
+
+static void note(char what) {
+    size_t used = strlen(notes);
+    if (used + 1 < sizeof notes) {
+        notes[used] = what;
+        notes[used + 1] = 0;
+    }
+}
+
+static tpp_status noted_message(void *ctx, const tpp_comm_call *call, tpp_request *request) {
+    (void)ctx;
+    (void)call;
+    (void)request;
+    return TPP_ERR_UNSUPPORTED;
+}
+
+static tpp_status noted_collective(void *ctx, const tpp_comm_call *call, tpp_request *request) {
+    (void)ctx;
+    (void)request;
+    if (call->out != call->in && call->count > 0)
+        memcpy(call->out, call->in, (size_t)(call->count * tp_width(call->dtype)));
+    note('S');
+    return TPP_OK;
+}
+
+static tpp_status noted_test(void *ctx, tpp_request *request) {
+    (void)ctx;
+    (void)request;
+    note('W');
+    return TPP_OK;
+}
+
+static tpp_status noted_gemm(void *ctx, const tpp_gemm_call *call) {
+    const tpp_gemm_ops *reference = ctx;
+    note('G');
+    return reference->gemm(reference->ctx, call);
+}
+
+static void run_noted(const tp_case *c, char *got, size_t bytes) {
+    const tpp_gemm_ops *reference = tpp_gemm_builtin(TPP_GEMM_REFERENCE);
+    tpp_gemm_ops gemm = {sizeof gemm, 0, (void *)(size_t)reference, noted_gemm};
+    tpp_comm_ops ops = {0};
+    tpp_comm *comm = NULL;
+    ops.size = sizeof ops;
+    ops.send = noted_message;
+    ops.recv = noted_message;
+    ops.test = noted_test;
+    ops.collective = noted_collective;
+    assert_int_equal(tpp_comm_create(&comm, &ops, NULL, 0, 2, 0, NULL), TPP_OK);
+    tp_full *full = tp_full_inputs(c, 1, 3, 1);
+    tp_setup setup = {0};
+    tp_rank rank;
+    setup.ranks = 2;
+    setup.dtype = TPP_F32;
+    setup.gemm = &gemm;
+    assert_int_equal(tp_rank_open(&rank, c, full, &setup, comm, 0), TPP_OK);
+    assert_int_equal(tpp_layer_forward(rank.layer, &rank.call), TPP_OK);
+    notes[0] = 0;
+    assert_int_equal(tpp_layer_backward(rank.layer, &rank.call), TPP_OK);
+    snprintf(got, bytes, "%s", notes);
+    tp_rank_close(&rank);
+    tp_rank_free(&rank);
+    tp_full_free(full);
+    tpp_comm_destroy(comm);
+}
+
+/* Between start and end of operator f's sum lie the products of all weight gradients of the layer. */
+static void test_overlap(void **state) {
+    static const struct {
+        const char *name;
+        int between;
+    } layers[] = {{"linear column, no bias", 1}, {"mlp", 2}, {"attention", 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        char got[sizeof notes];
+        run_noted(tp_case_find(layers[i].name), got, sizeof got);
+        const char *start = strchr(got, 'S');
+        assert_non_null(start);
+        const char *end = strchr(start, 'W');
+        assert_non_null(end);
+        assert_null(strchr(start + 1, 'S'));
+        if (end - start - 1 != layers[i].between)
+            fail_msg("%s: %s", layers[i].name, got);
+        assert_int_equal(strspn(end, "W"), strlen(end));
+    }
+}
+
+int main(void) {
+    struct CMUnitTest tests[64] = {{0}};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        tests[count++] =
+            (struct CMUnitTest){table[i].name, test_counts, NULL, NULL, (void *)(size_t)&table[i]};
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_table);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_overlap);
+    return _cmocka_run_group_tests("test_tp_comm", tests, count, NULL, NULL);
+}

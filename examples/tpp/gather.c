@@ -1,0 +1,48 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "gather.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reserve.h"
+
+static tpp_param_info describe(const struct piece *piece, int32_t param) {
+    tpp_param_info info = {0};
+    info.size = sizeof info;
+    tpp_layer_param(piece->layer, param - piece->first, &info);
+    return info;
+}
+
+static int64_t element_bytes(const struct team *team) {
+    return team->config->dtype == TPP_F64 ? 8 : 4;
+}
+
+static void shape(struct full_param *full, const struct team *team, const tpp_param_info *info) {
+    full->name = info->name;
+    full->rows = info->shard.axis == TPP_AXIS_ROWS ? info->shard.valid : info->shard.rows;
+    full->cols = info->shard.axis == TPP_AXIS_COLS ? info->shard.valid : info->shard.cols;
+    full->bytes = full->rows * full->cols * element_bytes(team);
+}
+
+struct full_param gather_param(const struct team *team, int32_t param) {
+    struct full_param full = {.lanes_agree = 1};
+    for (int32_t lane = 0; lane < team->layout.tp; lane++) {
+        const struct piece *piece = team_piece(team, param, lane);
+        tpp_param_info info = describe(piece, param);
+        const char *local = (const char *)piece->params + info.offset;
+        if (lane == 0) {
+            shape(&full, team, &info);
+            full.data = reserve(full.bytes, 1);
+        } else if (info.shard.axis == TPP_AXIS_NONE) {
+            full.lanes_agree &= memcmp(full.data, local, (size_t)full.bytes) == 0;
+            continue;
+        }
+        tpp_shard_join(&info.shard, local, full.data, team->config->dtype);
+    }
+    return full;
+}
+
+void gather_free(struct full_param *full) {
+    free(full->data);
+    memset(full, 0, sizeof *full);
+}

@@ -1,0 +1,121 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "train_config.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <tpp/tpp.h>
+
+#include "say.h"
+
+/* Rules that join several options. Each sentence names the option, its value, the rule and what would do. */
+
+enum { MOST_RANKS = 256, LIST_BYTES = 512 };
+
+/* Divisors of a, none above most: "1, 2, 4". */
+static const char *divisors(char out[LIST_BYTES], int32_t a, int32_t most) {
+    int used = 0;
+    out[0] = 0;
+    for (int32_t d = 1; d <= a && d <= most && used < LIST_BYTES - 16; d++) {
+        if (a % d == 0) {
+            used +=
+                snprintf(out + used, LIST_BYTES - (size_t)used, "%s%" PRId32, used ? ", " : "", d);
+        }
+    }
+    return out[0] ? out : "none";
+}
+
+static int check_model(const struct train_config *c) {
+    char list[LIST_BYTES];
+    if (c->hidden % c->heads != 0) {
+        return usage_error("--hidden %" PRId32 " is not a multiple of --heads %" PRId32
+                           "; accepted for --heads: %s",
+                           c->hidden, c->heads, divisors(list, c->hidden, 1024));
+    }
+    if (c->micros < 1 || c->batch % c->micros != 0) {
+        return usage_error("--micro-batches %" PRId32 " does not divide --batch %" PRId32
+                           "; accepted: %s",
+                           c->micros, c->batch, divisors(list, c->batch, c->batch));
+    }
+    if ((int64_t)c->batch * c->seq > 1 << 28) {
+        return usage_error("--batch %" PRId32 " times --seq %" PRId32
+                           " is more than %d bytes of text a step",
+                           c->batch, c->seq, 1 << 28);
+    }
+    return 0;
+}
+
+static int check_rates(const struct train_config *c) {
+    if (c->min_rate > c->rate) {
+        return usage_error("--min-lr %g is above --lr %g; accepted: 0 to %g", c->min_rate, c->rate,
+                           c->rate);
+    }
+    if (c->warmup > c->steps) {
+        return usage_error("--warmup %" PRId32 " is more than --steps %" PRId32
+                           "; accepted: 0 to %" PRId32,
+                           c->warmup, c->steps, c->steps);
+    }
+    return 0;
+}
+
+static int check_tensor_parallel(const struct train_config *c) {
+    char list[LIST_BYTES];
+    if (c->blocks & (c->blocks - 1)) {
+        return usage_error("--blocks %" PRId32
+                           " is not a power of two; accepted: 0, 1, 2, 4, 8, ..., 1024",
+                           c->blocks);
+    }
+    if (c->blocks && c->heads % c->blocks != 0) {
+        return usage_error("--heads %" PRId32 " is not a multiple of --blocks %" PRId32
+                           "; accepted for --blocks: 0 and the powers of two among %s",
+                           c->heads, c->blocks, divisors(list, c->heads, 1024));
+    }
+    if (c->blocks && c->blocks % c->tp != 0) {
+        return usage_error("--tp %" PRId32 " does not divide --blocks %" PRId32
+                           "; accepted for --tp: %s",
+                           c->tp, c->blocks, divisors(list, c->blocks, MOST_RANKS));
+    }
+    if (c->heads % c->tp != 0) {
+        return usage_error("--heads %" PRId32 " is not a multiple of --tp %" PRId32
+                           "; accepted for --tp: %s",
+                           c->heads, c->tp, divisors(list, c->heads, MOST_RANKS));
+    }
+    return 0;
+}
+
+static int check_pipeline(const struct train_config *c) {
+    int64_t stages = (int64_t)c->pp * c->chunks;
+    if ((int64_t)c->tp * c->pp > MOST_RANKS) {
+        return usage_error("--tp %" PRId32 " times --pp %" PRId32 " is %" PRId64
+                           " ranks; accepted: at most %d",
+                           c->tp, c->pp, (int64_t)c->tp * c->pp, MOST_RANKS);
+    }
+    if (c->chunks > 1 && c->schedule != TPP_SCHEDULE_INTERLEAVED) {
+        return usage_error("--chunks %" PRId32
+                           " needs --schedule interleaved; --schedule %s accepts --chunks 1 only",
+                           c->chunks, option_choice_name(schedule_choices, c->schedule));
+    }
+    if (c->layers < stages) {
+        return usage_error("--layers %" PRId32 " is less than --pp %" PRId32
+                           " times --chunks %" PRId32
+                           ", and every stage needs a layer; accepted: %" PRId64 " or more",
+                           c->layers, c->pp, c->chunks, stages);
+    }
+    return 0;
+}
+
+int train_config_check(const struct train_config *c) {
+    if (!c->data) {
+        return usage_error(
+            "--data FILE is missing: the text to learn, any file of more than --seq %" PRId32
+            " bytes",
+            c->seq);
+    }
+    if (c->trace && c->gantt && strcmp(c->trace, c->gantt) == 0) {
+        return usage_error("--trace and --gantt both name %s; each needs a file of its own",
+                           c->trace);
+    }
+    int code = check_model(c);
+    code = code ? code : check_rates(c);
+    code = code ? code : check_tensor_parallel(c);
+    return code ? code : check_pipeline(c);
+}

@@ -1,0 +1,122 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "train_config.h"
+
+#include <tpp/tpp.h>
+
+const struct option_choice schedule_choices[] = {
+    {"gpipe", TPP_SCHEDULE_GPIPE, 0},
+    {"1f1b", TPP_SCHEDULE_1F1B, 0},
+    {"interleaved", TPP_SCHEDULE_INTERLEAVED, 0},
+    {"Interleaved1F1B", TPP_SCHEDULE_INTERLEAVED, 1},
+    {NULL, 0, 0},
+};
+
+const struct option_choice executor_choices[] = {
+    {"threads", EXECUTOR_THREADS, 0},
+    {"serial", EXECUTOR_SERIAL, 0},
+    {NULL, 0, 0},
+};
+
+const struct option_choice dtype_choices[] = {
+    {"float32", TPP_F32, 0},
+    {"float64", TPP_F64, 0},
+    {"f32", TPP_F32, 1},
+    {"f64", TPP_F64, 1},
+    {NULL, 0, 0},
+};
+
+#define AT(field) offsetof(struct train_config, field)
+#define HEADING(text)                                                                              \
+    { OPTION_HEADING, NULL, NULL, text, 0, 0, 0, NULL }
+#define PATH(name, field, text)                                                                    \
+    { OPTION_FILE, name, "FILE", text, AT(field), 0, 0, NULL }
+#define FLAG(name, field, text)                                                                    \
+    { OPTION_FLAG, name, NULL, text, AT(field), 0, 0, NULL }
+#define INT(name, field, least, most, text)                                                        \
+    { OPTION_INT, name, "N", text, AT(field), least, most, NULL }
+#define REAL(name, field, least, most, text)                                                       \
+    { OPTION_REAL, name, "X", text, AT(field), least, most, NULL }
+#define CHOICE(name, field, choices, text)                                                         \
+    { OPTION_CHOICE, name, "NAME", text, AT(field), 0, 0, choices }
+
+const struct option_row train_options[] = {
+    HEADING("Text and model"),
+    PATH("data", data, "text to learn, read as bytes; required"),
+    INT("layers", layers, 1, 1024, "transformer blocks"),
+    INT("hidden", hidden, 1, 65536, "width of the model, a multiple of --heads"),
+    INT("heads", heads, 1, 1024, "attention heads, a multiple of --tp and --blocks"),
+    INT("seq", seq, 1, 1 << 20, "bytes of a sequence; the text must be longer"),
+    CHOICE("dtype", dtype, dtype_choices, "float32 or float64"),
+
+    HEADING("Training (AdamW, cosine rate after a warm-up)"),
+    INT("steps", steps, 1, 10000000, "optimizer steps"),
+    INT("batch", batch, 1, 1 << 20, "sequences of a step"),
+    /* Its range depends on --batch: the check lists what is accepted. */
+    INT("micro-batches", micros, INT32_MIN, INT32_MAX,
+        "pieces of a step that pass through the pipeline, a divisor of --batch"),
+    {OPTION_SEED, "seed", "N", "start of all random numbers: parameters, order of the text",
+     AT(seed), 0, 0, NULL},
+    REAL("lr", rate, 0, 10, "largest learning rate"),
+    REAL("min-lr", min_rate, 0, 10, "learning rate at the end (default a tenth of --lr)"),
+    INT("warmup", warmup, 0, 10000000, "steps until --lr is reached (default a tenth of --steps)"),
+    REAL("weight-decay", decay, 0, 10, "of matrices; biases and norms have none"),
+    REAL("clip", clip, 0, 1e6, "largest norm of the gradient, 0 for none"),
+
+    HEADING("Split over ranks"),
+    INT("tp", tp, 1, 256, "tensor-parallel ranks: every layer is cut into so many pieces"),
+    INT("pp", pp, 1, 256, "pipeline ranks: the layers are dealt out to so many"),
+    INT("chunks", chunks, 1, 256,
+        "pieces of the model on every pipeline rank, more than 1 only with --schedule interleaved"),
+    CHOICE("schedule", schedule, schedule_choices, "gpipe, 1f1b or interleaved"),
+    CHOICE("executor", executor, executor_choices,
+           "threads: all ranks at once; serial: the pipeline ranks take turns"),
+    INT("blocks", blocks, 0, 1024,
+        "a power of two: every --tp and --pp that it allows gives the same bits; 0: fastest, last "
+        "bits differ"),
+
+    HEADING("Output"),
+    FLAG("compare", compare,
+         "train the unsplit model beside it, print the differences of losses and parameters"),
+    FLAG("report", report,
+         "print loss curve, idle times, micro-batches in flight and all-reduces against their "
+         "rules at the end"),
+    PATH("gantt", gantt, "write a picture of one of the last steps (SVG): who did what and when"),
+    PATH("trace", trace, "write the last steps for Perfetto or chrome://tracing (JSON)"),
+    FLAG("json", json, "print one JSON object at the end on stdout, all else on stderr"),
+    FLAG("quiet", quiet, "no progress on stderr"),
+    FLAG("help", help, "this text"),
+    {OPTION_FLAG, NULL, NULL, NULL, 0, 0, 0, NULL},
+};
+
+struct train_config train_config_default(void) {
+    return (struct train_config){
+        .layers = 4,
+        .hidden = 128,
+        .heads = 4,
+        .seq = 64,
+        .dtype = TPP_F32,
+        .batch = 16,
+        .micros = 4,
+        .steps = 450,
+        .seed = 1,
+        .rate = 5e-3,
+        .min_rate = -1,
+        .warmup = -1,
+        .decay = 0.1,
+        .clip = 1,
+        .tp = 1,
+        .pp = 1,
+        .chunks = 1,
+        .schedule = TPP_SCHEDULE_1F1B,
+        .executor = EXECUTOR_THREADS,
+    };
+}
+
+void train_config_complete(struct train_config *config) {
+    if (config->min_rate < 0) {
+        config->min_rate = config->rate / 10;
+    }
+    if (config->warmup < 0) {
+        config->warmup = config->steps / 10;
+    }
+}

@@ -1,0 +1,41 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_PROGRAM_TRAIN_CONFIG_H
+#define TPP_PROGRAM_TRAIN_CONFIG_H
+
+#include <stdint.h>
+
+#include "options.h"
+
+enum { VOCAB = 256 }; /* bytes */
+
+enum { EXECUTOR_THREADS = 1, EXECUTOR_SERIAL = 2 };
+
+/* What `tpp train` was asked to do. */
+struct train_config {
+    const char *data;
+    int32_t layers, hidden, heads, seq, dtype;
+    int32_t batch, micros; /* sequences of a step, and pieces that they are cut into */
+    int32_t steps;
+    uint64_t seed;
+    double rate, min_rate; /* min_rate < 0: a tenth of rate */
+    int32_t warmup;        /* < 0: a tenth of the steps */
+    double decay, clip;    /* clip 0: none */
+    int32_t tp, pp, chunks, schedule, executor, blocks;
+    int32_t compare, report, json, quiet, help;
+    const char *trace, *gantt;
+};
+
+extern const struct option_row train_options[];
+extern const struct option_choice schedule_choices[];
+extern const struct option_choice executor_choices[];
+extern const struct option_choice dtype_choices[];
+
+struct train_config train_config_default(void);
+
+/* Replace "< 0: derived" by the number. */
+void train_config_complete(struct train_config *config);
+
+/* Everything that can be known before the text is read. Returns 0 or EXIT_USAGE, after one sentence. */
+int train_config_check(const struct train_config *config);
+
+#endif

@@ -1,0 +1,98 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "update.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "team.h"
+
+static const double BETA1 = 0.9;
+static const double BETA2 = 0.95;
+static const double PI = 3.14159265358979323846;
+
+double update_rate(const struct train_config *config, int64_t step) {
+    if (step < config->warmup) {
+        return config->rate * (double)(step + 1) / config->warmup;
+    }
+    double progress = config->steps > config->warmup
+                          ? (double)(step - config->warmup) / (config->steps - config->warmup)
+                          : 1;
+    return config->min_rate + (config->rate - config->min_rate) * 0.5 * (1 + cos(PI * progress));
+}
+
+/* What all workers need for a step. */
+struct job {
+    struct team *team;
+    tpp_adamw_desc adamw;
+};
+
+static struct worker *worker_of(const struct job *job, int32_t rank, int32_t lane) {
+    return &job->team->workers[rank * job->team->layout.tp + lane];
+}
+
+static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
+    struct worker *worker = worker_of(arg, rank, lane);
+    tpp_status status = TPP_OK;
+    for (int32_t c = 0; c < worker->chunks && status == TPP_OK; c++) {
+        struct piece *piece = &worker->pieces[c];
+        status = tpp_layer_grad_squares(piece->layer, piece->grads, piece->squares);
+    }
+    return status;
+}
+
+static tpp_status move(void *arg, int32_t rank, int32_t lane) {
+    const struct job *job = arg;
+    struct worker *worker = worker_of(job, rank, lane);
+    tpp_status status = TPP_OK;
+    for (int32_t c = 0; c < worker->chunks && status == TPP_OK; c++) {
+        struct piece *piece = &worker->pieces[c];
+        status =
+            tpp_layer_adamw(piece->layer, &job->adamw, piece->params, piece->grads, piece->moments);
+        memset(piece->grads, 0, (size_t)piece->state_bytes);
+    }
+    return status;
+}
+
+/* Every number is known to one rank, the others hold 0: putting them in one place is exact. */
+static void place(struct team *team, const struct worker *worker) {
+    for (int32_t c = 0; c < worker->chunks; c++) {
+        const struct piece *piece = &worker->pieces[c];
+        double *out = team->squares + (int64_t)piece->first * team->blocks;
+        for (int64_t i = 0; i < (int64_t)piece->count * team->blocks; i++) {
+            out[i] += piece->squares[i];
+        }
+    }
+}
+
+/* Added in the order of the whole model, whoever holds the parts: no layout changes a bit. */
+static double gradient_norm(struct team *team) {
+    int64_t count = (int64_t)team->params * team->blocks;
+    memset(team->squares, 0, (size_t)count * sizeof *team->squares);
+    for (int32_t i = 0; i < team->layout.pp * team->layout.tp; i++) {
+        place(team, &team->workers[i]);
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += team->squares[i];
+    }
+    return sqrt(sum);
+}
+
+tpp_status update(struct team *team, double rate, double *norm) {
+    struct job job = {.team = team};
+    tpp_status status =
+        tpp_executor_each(team->executor, team->layout.pp, team->layout.tp, squares, &job);
+    if (status != TPP_OK) {
+        return status;
+    }
+    *norm = gradient_norm(team);
+    double most = team->config->clip;
+    job.adamw.size = sizeof job.adamw;
+    job.adamw.rate = rate;
+    job.adamw.beta1 = BETA1;
+    job.adamw.beta2 = BETA2;
+    job.adamw.decay = team->config->decay;
+    job.adamw.grad_scale = most > 0 && *norm > most ? most / *norm : 1;
+    job.adamw.step = team->steps + 1;
+    return tpp_executor_each(team->executor, team->layout.pp, team->layout.tp, move, &job);
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+# Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0
+"""The split never changes what is learnt: bit for bit with fixed blocks, to rounding without."""
+
+import unittest
+
+from train_run import bits, largest_relative, train
+
+LAYOUTS = [(1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (1, 4)]
+SCHEDULES = [('gpipe', 1), ('1f1b', 1), ('interleaved', 2)]
+
+
+class FixedBlocks(unittest.TestCase):
+    def same_everywhere(self, dtype):
+        reference = bits(train(dtype=dtype, blocks=4))
+        self.assertEqual(len(set(reference['loss_hex'])), 12)
+        self.assertEqual(bits(train(dtype=dtype, blocks=4)), reference, 'run after run')
+        for tp, pp in LAYOUTS:
+            for schedule, chunks in SCHEDULES:
+                for executor in ('serial', 'threads'):
+                    with self.subTest(tp=tp, pp=pp, schedule=schedule, executor=executor):
+                        result = train(dtype=dtype, blocks=4, tp=tp, pp=pp, schedule=schedule, chunks=chunks,
+                                       executor=executor)
+                        self.assertEqual(bits(result), reference)
+
+    def test_float32(self):
+        self.same_everywhere('float32')
+
+    def test_float64(self):
+        self.same_everywhere('float64')
+
+    def test_blocks_and_seed_matter(self):
+        one = bits(train(blocks=1))
+        self.assertEqual(one, bits(train(blocks=1, pp=4, chunks=2, schedule='interleaved')))
+        self.assertNotEqual(one['loss_hex'][-1], bits(train(blocks=4))['loss_hex'][-1])
+        self.assertNotEqual(one['loss_hex'][0], bits(train(blocks=1, seed=2))['loss_hex'][0])
+
+    def test_odd_shapes(self):
+        """Layers that do not divide by stages, micro-batches that do not divide by ranks."""
+        shape = {'blocks': 2, 'layers': 7, 'batch': 10, 'micro_batches': 5, 'hidden': 24, 'heads': 2, 'seq': 19}
+        reference = bits(train(**shape))
+        self.assertEqual(bits(train(**shape, tp=2, pp=3)), reference)
+        self.assertEqual(bits(train(**shape, pp=3, chunks=2, schedule='interleaved')), reference)
+        self.assertEqual(bits(train(**shape, tp=2, pp=2, chunks=3, schedule='interleaved')), reference)
+        self.assertEqual(bits(train(**shape, pp=7, schedule='gpipe')), reference)
+
+
+class FreeBlocks(unittest.TestCase):
+    def close_everywhere(self, dtype, tolerance):
+        reference = train(dtype=dtype, steps=20)['steps']['loss']
+        for tp, pp in LAYOUTS[1:]:
+            with self.subTest(tp=tp, pp=pp):
+                losses = train(dtype=dtype, steps=20, tp=tp, pp=pp)['steps']['loss']
+                self.assertLess(largest_relative(losses, reference), tolerance)
+
+    def test_float32(self):
+        self.close_everywhere('float32', 1e-5)
+
+    def test_float64(self):
+        self.close_everywhere('float64', 1e-12)
+
+
+class MicroBatches(unittest.TestCase):
+    """The gradient is that of the mean loss, however the step is cut."""
+
+    def test_same_loss(self):
+        for layout in ({}, {'tp': 2, 'pp': 2, 'blocks': 4}):
+            runs = {m: train(dtype='float64', micro_batches=m, steps=6, **layout)['steps'] for m in (1, 2, 4, 8)}
+            for m in (2, 4, 8):
+                with self.subTest(micro_batches=m, **layout):
+                    self.assertLess(largest_relative(runs[m]['loss'], runs[1]['loss']), 1e-13)
+                    self.assertLess(largest_relative(runs[m]['grad_norm'], runs[1]['grad_norm']), 1e-12)
+
+    def test_each_has_its_own_loss(self):
+        for schedule in ('gpipe', '1f1b'):
+            halves = train(dtype='float64', micro_batches=8, steps=3, pp=2, schedule=schedule)['steps']
+            whole = train(dtype='float64', micro_batches=4, steps=3, pp=2, schedule=schedule)['steps']
+            for step in range(3):
+                small = [float.fromhex(x) for x in halves['micro_loss_hex'][step]]
+                large = [float.fromhex(x) for x in whole['micro_loss_hex'][step]]
+                self.assertEqual(len(set(small)), 8)
+                pairs = [(a + b) / 2 for a, b in zip(small[0::2], small[1::2])]
+                self.assertLess(largest_relative(pairs, large), 1e-13)
+                self.assertAlmostEqual(sum(large) / 4, whole['loss'][step], delta=1e-14)
+
+
+class Learning(unittest.TestCase):
+    def test_below_unigram_entropy(self):
+        result = train(layers=2, hidden=64, batch=16, seq=64, steps=120, warmup=12, tp=2, pp=2)
+        losses = result['steps']['loss']
+        self.assertAlmostEqual(losses[0], 5.545, delta=0.1)  # ln 256: nothing known
+        self.assertLess(sum(losses[-10:]) / 10, result['text']['unigram_entropy_nats'] - 0.4)
+
+    def test_compare(self):
+        result = train(tp=2, pp=2, blocks=4, compare=True)
+        compare = result['compare']
+        self.assertTrue(compare['losses_equal_bits'] and compare['params_equal_bits'])
+        self.assertEqual(result['steps']['unsplit_loss_hex'], result['steps']['loss_hex'])
+        self.assertEqual(result['steps']['unsplit_grad_norm_hex'], result['steps']['grad_norm_hex'])
+        self.assertEqual(len(compare['params']), 2 + 8 * 12 + 3)
+        self.assertEqual(sum(p['rows'] * p['cols'] for p in compare['params']), result['parameters'])
+        free = train(tp=2, pp=2, dtype='float64', compare=True)['compare']
+        self.assertFalse(free['params_equal_bits'])
+        self.assertLess(free['loss_max_abs_diff'], 1e-12)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -13,7 +13,7 @@ case "${1-}" in
 esac
 
 . examples/need.sh
-need gcc g++ clang libc6-dev cmake ninja-build pkgconf python3 libopenblas-dev libcmocka-dev \
+need gcc g++ clang libc6-dev cmake ninja-build pkgconf python3 libopenblas-dev libopenblas0-serial libopenblas0-openmp libcmocka-dev \
     bible-kjv bible-kjv-text librsvg2-bin libxml2-utils
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 static void quote(FILE *out, const char *text) {
     fputc('"', out);
@@ -93,11 +94,18 @@ void json_bool(struct json *json, const char *key, int value) {
 
 void json_real(struct json *json, const char *key, double value) {
     begin(json, key);
-    if (isfinite(value)) {
-        fprintf(json->out, "%.17g", value);
-    } else {
+    if (!isfinite(value)) {
         fputs("null", json->out);
+        return;
     }
+    char text[32]; /* the shortest that reads back: 0.005, not 0.0050000000000000001 */
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    fputs(text, json->out);
 }
 
 void json_hex(struct json *json, const char *key, double value) {

@@ -58,7 +58,8 @@ const struct option_row train_options[] = {
      AT(seed), 0, 0, NULL},
     REAL("lr", rate, 0, 10, "largest learning rate"),
     REAL("min-lr", min_rate, 0, 10, "learning rate at the end (default a tenth of --lr)"),
-    INT("warmup", warmup, 0, 10000000, "steps until --lr is reached (default a tenth of --steps)"),
+    INT("warmup", warmup, 0, 10000000,
+        "steps until --lr is reached (default a tenth of --steps, at least 10)"),
     REAL("weight-decay", decay, 0, 10, "of matrices; biases and norms have none"),
     REAL("clip", clip, 0, 1e6, "largest norm of the gradient, 0 for none"),
 
@@ -87,6 +88,8 @@ const struct option_row train_options[] = {
     FLAG("help", help, "this text"),
     {OPTION_FLAG, NULL, NULL, NULL, 0, 0, 0, NULL},
 };
+
+enum { LEAST_WARMUP = 10 }; /* AdamW overshoots in its first steps */
 
 struct train_config train_config_default(void) {
     return (struct train_config){
@@ -117,6 +120,7 @@ void train_config_complete(struct train_config *config) {
         config->min_rate = config->rate / 10;
     }
     if (config->warmup < 0) {
-        config->warmup = config->steps / 10;
+        int32_t tenth = config->steps / 10 > LEAST_WARMUP ? config->steps / 10 : LEAST_WARMUP;
+        config->warmup = tenth < config->steps ? tenth : config->steps;
     }
 }

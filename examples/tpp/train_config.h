@@ -18,7 +18,7 @@ struct train_config {
     int32_t steps;
     uint64_t seed;
     double rate, min_rate; /* min_rate < 0: a tenth of rate */
-    int32_t warmup;        /* < 0: a tenth of the steps */
+    int32_t warmup;        /* < 0: a tenth of the steps, at least 10 */
     double decay, clip;    /* clip 0: none */
     int32_t tp, pp, chunks, schedule, executor, blocks;
     int32_t compare, report, json, quiet, help;

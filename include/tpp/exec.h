@@ -27,19 +27,33 @@
  * of rank r is entry r * lanes + j of run.ranks, and row r * lanes + j of a trace. It sends to and
  * receives from lane j of other ranks, over its own comm (a group of the pipeline's ranks).
  *
- * Which one. Threads is for work; its callbacks of different ranks run at the same time. Serial takes the actions of all ranks
- * in an order that depends on the schedule alone, never on how fast messages travel: the same run again and again.
- * The simulator needs no comms and no callbacks, and takes run.lanes as 1.
+ * Which one. Threads is for work; its callbacks of different ranks run at the same time. Serial
+ * takes the actions of all ranks in an order that depends on the schedule alone, never on how fast
+ * messages travel: the same run again and again. The simulator needs no comms and no callbacks, and
+ * takes run.lanes as 1.
  *
  * What flows. Stage s's output is stage s + 1's input: message_count elements. The executor owns
  * these buffers (in run.memory), one set per stash slot, and stage callbacks get pointers to them:
  * `in` of F stays as it is until B (or W) of the same micro-batch, and so does grad_out between I
- * and W.
+ * and W. Between two stages of one rank nothing is copied: the next stage is given the same buffer.
+ * So a slot's pointers may differ from one micro-batch to the next.
+ *
+ * Transports. A message is posted and not awaited until its buffer is needed again; all are awaited
+ * before a run ends. While a rank waits for one message, the executors also call tpp_comm_test on
+ * its other requests, unless the transport has a wait of its own (tpp_comm_ops.wait): that one must
+ * move all messages of the handle. If callbacks wait for other lanes, posted messages must move on
+ * without being asked after, as those of local comms do.
+ *
+ * Times. Events of a trace are in seconds since the executor was created, so that the steps of one
+ * executor stand one behind the other; those of the simulator are in units of its costs and start
+ * at 0 in every run.
  *
  * Failures. The first callback or comm that fails stops the run: every comm and stage of the run is
  * aborted, so no rank waits for ever, and tpp_executor_run returns that first failure with a
- * message that names rank, lane and action. The comms are then of no further use; everything can be
- * destroyed. An executor never allocates while it runs.
+ * message that names rank, lane and action, such as "rank 1 lane 0, 1F3: ..." (stage 1, forward,
+ * micro-batch 3). Only a TPP_ERR_ABORTED gives way to a later failure, which then tells why. A
+ * callback that returns a positive status fails with TPP_ERR_INVALID. The comms are then of no
+ * further use; everything can be destroyed. An executor never allocates while it runs.
  */
 
 #include <tpp/comm.h>
@@ -83,7 +97,9 @@ typedef struct tpp_stage_ops {
     /** before the first action of a run, on the walker's thread; NULL: nothing */
     void (*enter)(void *ctx);
     void (*leave)(void *ctx); /**< after the last one, also after a failure; NULL: nothing */
-    void (*abort)(void *ctx); /**< make a running callback fail soon; any thread; NULL: nothing */
+    /** the run has failed: make a running callback fail soon; any thread, also before enter and
+     * after leave; NULL: nothing */
+    void (*abort)(void *ctx);
 } tpp_stage_ops;
 
 /** One lane of one pipeline rank. Frozen: 32 bytes for ever. */
@@ -107,7 +123,8 @@ typedef struct tpp_run {
     int64_t message_count;        /**< elements of it, >= 0 */
     void *memory;                 /**< tpp_run_query tells how much; aligned to 64 */
     int64_t memory_bytes;
-    /** filled with one event per compute action and per wait; NULL: none */
+    /** filled with one event per compute action and per receive that took time; at least
+     * ranks * lanes rows (simulator: ranks); NULL: none */
     tpp_trace *trace;
 } tpp_run;
 
@@ -119,15 +136,15 @@ typedef struct tpp_run_report {
     double work;          /**< largest sum of compute times of a row */
     double bubble_global; /**< largest (makespan - work of the row) over rows */
     double bubble_span;   /**< largest (last end - first start - work) over rows */
-    double *
-        row_work; /**< caller's array [ranks * lanes], filled (simulator: the first `ranks`); NULL: not wanted */
+    /** caller's array [ranks * lanes], filled (simulator: the first `ranks`); NULL: not wanted */
+    double *row_work;
     /** caller's array [ranks * lanes]: most stash slots in use at once; NULL: not wanted */
     int32_t *row_peak;
-    int32_t failed_rank; /**< of a failed run: where; else -1 */
-    int32_t failed_lane;
+    int32_t failed_rank; /**< of a run that failed in an action: where; else -1 */
+    int32_t failed_lane; /**< -1 likewise, as the next two */
     int32_t failed_stage;
     int32_t failed_micro;
-    tpp_op failed_op;
+    tpp_op failed_op;   /**< 0 likewise */
     uint32_t reserved0; /**< 0 */
 } tpp_run_report;
 
@@ -138,7 +155,7 @@ typedef struct tpp_sim_desc {
     int32_t stages;                /**< entries of the arrays */
     uint32_t reserved0;            /**< 0 */
     const double *forward;         /**< time of F, >= 0; required */
-    const double *backward;        /**< time of B; NULL: input + weight */
+    const double *backward;        /**< time of B; NULL: input + weight, then required */
     const double *backward_input;  /**< time of I; NULL: half of backward */
     const double *backward_weight; /**< time of W; NULL: half of backward */
     /** from the end of an action to its result on another rank; does not occupy either */
@@ -153,8 +170,9 @@ typedef tpp_status (*tpp_each_fn)(void *arg, int32_t rank, int32_t lane);
 typedef struct tpp_executor_ops {
     uint32_t size;
     uint32_t flags; /**< 0 */
-    /** Follow run->schedule. It, run->lanes (>= 1) and run->message_count were checked before; the rest is as the caller gave it.
-     * Fill *report, which the library has set to zero (failed_rank ... failed_micro to -1, the caller's arrays too). */
+    /** Follow run->schedule. It, run->lanes (>= 1) and run->message_count were checked before; the
+     * rest is as the caller gave it. Fill *report, which the library has set to zero (failed_rank
+     * to failed_micro to -1; the caller's arrays to zero as well). */
     tpp_status (*run)(void *ctx, const tpp_run *run, tpp_run_report *report);
     /** Call fn(arg, rank, lane) once for each, on the thread that would walk it; NULL: one
      * after the other on the caller's thread (fn must then not communicate at all). */
@@ -190,7 +208,8 @@ TPP_API tpp_status tpp_executor_serial_create(tpp_executor **out, int32_t lanes,
  * One thread per pipeline rank and lane. Rank 0, lane 0 runs on the caller's thread.
  *
  * @param ranks,lanes >= 1; runs must have as many.
- * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY (also when the system has no more threads).
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY (also when the system has no
+ *         more threads).
  *
  * Memory: threads live until destroy and sleep between runs. Since: 0.1.
  */
@@ -232,8 +251,9 @@ TPP_API tpp_status tpp_executor_run(tpp_executor *executor, const tpp_run *run,
  * initialisation, or to run layers without a pipeline. The lanes of a rank run at the same time and
  * may talk over their tensor-parallel group; fn must not wait for another pipeline rank's call.
  *
- * @return TPP_OK; TPP_ERR_INVALID; else the failure of the lowest rank and lane that failed (all
- *         are called). Since: 0.1.
+ * @param ranks,lanes >= 1, and those that the executor was made for.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; else the failure of the lowest rank and lane
+ *         that failed, with its message (all are called; nothing is aborted). Since: 0.1.
  */
 TPP_API tpp_status tpp_executor_each(tpp_executor *executor, int32_t ranks, int32_t lanes,
                                      tpp_each_fn fn, void *arg);

@@ -5,6 +5,9 @@
 
 #include "base/check.h"
 
+/* Columns that are summed side by side. */
+enum { PIECE = 256 };
+
 #define REAL float
 #define FN(name) name##_f32
 #include "kern/elementwise.inc"

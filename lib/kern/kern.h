@@ -16,7 +16,7 @@ void tpp__kern_act_forward(tpp_dtype dtype, int32_t act, int64_t n, const void *
 void tpp__kern_act_backward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, const void *dy,
                             void *dx);
 
-/* y[r, :] += bias; dbias += sum over rows of dy (rows in rising order). */
+/* y[r, :] += bias; dbias += the sum over rows of dy, made first (rows in rising order). */
 void tpp__kern_bias_add(tpp_dtype dtype, int64_t rows, int64_t cols, const void *bias, void *y,
                         int64_t ldy);
 void tpp__kern_bias_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void *dy, int64_t lddy,
@@ -32,7 +32,7 @@ void tpp__kern_copy(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, 
 double tpp__kern_squares(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx);
 
 /* LayerNorm over the columns: y = (x - mean) * rstd * gamma + beta. mean and rstd hold `rows`
- * elements each. beta, dbeta may be NULL. backward_weight accumulates. */
+ * elements each. beta, dbeta may be NULL. backward_weight adds the sums over rows, likewise. */
 void tpp__kern_norm_forward(tpp_dtype dtype, int64_t rows, int64_t cols, double eps, const void *x,
                             const void *gamma, const void *beta, void *y, void *mean, void *rstd);
 void tpp__kern_norm_backward_input(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x,

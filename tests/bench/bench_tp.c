@@ -1,9 +1,9 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Speed of tensor-parallel layers, forward and backward in float32, as ratios with bare sgemm or with
- * each other: medians of interleaved repeats in one run. Prints one line per goal; takes under a minute.
+/* Speed of tensor-parallel layers, forward and backward in float32, as ratios with bare sgemm or
+ * with each other: medians of interleaved repeats in one run. Prints one line per goal; takes under
+ * a minute.
  *
- *     bench_tp [repeats]
- */
+ *     bench_tp [repeats] */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -306,7 +306,8 @@ static void rate(const char *goal, kind what, int64_t tokens, double at_least, i
     fflush(stdout);
 }
 
-/* S4, S6, S7: the same work by ranks, by BLAS's threads, on one core, by more ranks, with fixed blocks. */
+/* S4, S6, S7: the same work by ranks, by BLAS's threads, on one core, by more ranks, with fixed
+ * blocks. */
 static void degrees(kind what, int64_t tokens, int repeats) {
     way ways[5] = {way_of(what, tokens, 2, 0, CORES), way_of(what, tokens, 1, 0, CORES),
                    way_of(what, tokens, 1, 0, 1), way_of(what, tokens, 8, 0, CORES),

@@ -20,6 +20,7 @@ OPTIONS = ('data layers hidden heads seq dtype steps batch micro-batches seed lr
 # Options, and what the one sentence has to name.
 WRONG = [
     ('--layer-count=3', ['--layer-count', '--help']),
+    ('--se=3', ['--se', '--seq, --seed']),
     ('--laters=3', ['--laters', '--layers']),
     ('--layers', ['--layers', 'value']),
     ('--quiet=yes', ['--quiet', 'no value']),
@@ -133,7 +134,7 @@ class Results(unittest.TestCase):
     def test_all_reduces(self):
         for blocks in (0, 4):
             counted = train(tp=2, pp=2, layers=5, blocks=blocks)['all_reduces_per_micro_batch']
-            wide = 2 * 32 * 32  # sequences of a micro-batch * seq * hidden
+            wide = 2 * 16 * 32  # sequences of a micro-batch * seq * hidden
             for direction in ('forward', 'backward'):
                 layer = counted['layer'][direction]
                 self.assertEqual((layer['calls'], layer['elements'], layer['bytes']), (2, 2 * wide, 8 * wide))

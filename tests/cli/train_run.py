@@ -9,7 +9,7 @@ SOURCE = os.environ.get('TPP_SOURCE_DIR', os.path.join(os.path.dirname(__file__)
 TPP = os.path.join(os.environ.get('TPP_BUILD_DIR', os.path.join(SOURCE, 'build')), 'bin', 'tpp')
 TEXT = os.path.join(SOURCE, 'tests', 'data', 'text', 'kjv_excerpt.txt')
 
-TINY = {'data': TEXT, 'layers': 8, 'hidden': 32, 'heads': 4, 'seq': 32, 'batch': 8, 'micro_batches': 4, 'steps': 12}
+TINY = {'data': TEXT, 'layers': 8, 'hidden': 32, 'heads': 4, 'seq': 16, 'batch': 8, 'micro_batches': 4, 'steps': 12}
 
 
 def arguments(options):

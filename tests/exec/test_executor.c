@@ -224,6 +224,32 @@ static void expect_each_fails(tpp_executor *e, int32_t ranks, int32_t lanes) {
         assert_int_equal(atomic_load(&t.calls[row]), 1);
 }
 
+/* Lanes of a rank may meet in a collective. */
+static tpp_status meet(void *arg, int32_t rank, int32_t lane) {
+    tpp_comm **groups = arg;
+    int64_t mine = 100 * rank + lane, sum = 0;
+    tpp_status status =
+        tpp_comm_all_reduce(groups[2 * rank + lane], &mine, &sum, 1, TPP_I64, TPP_SUM);
+    return status == TPP_OK && sum != 200 * rank + 1 ? TPP_ERR_USER : status;
+}
+
+static void test_each_meets(void **state) {
+    (void)state;
+    for (int kind = 1; kind < 3; kind++) {
+        tpp_comm *groups[6];
+        tpp_executor *e;
+        for (int32_t rank = 0; rank < 3; rank++)
+            exec_expect_ok(tpp_comm_local_create(groups + 2 * rank, 2, NULL));
+        exec_expect_ok(create_kind(&e, kind, NULL));
+        alarm(20);
+        exec_expect_ok(tpp_executor_each(e, 3, 2, meet, groups));
+        alarm(0);
+        tpp_executor_destroy(e);
+        for (int row = 0; row < 6; row++)
+            tpp_comm_destroy(groups[row]);
+    }
+}
+
 static tpp_status odd(void *arg, int32_t rank, int32_t lane) {
     (void)arg;
     return rank + lane > 0 ? 5 : TPP_OK;
@@ -264,6 +290,7 @@ int main(void) {
         cmocka_unit_test(test_no_more_threads),
         cmocka_unit_test(test_host_executor),
         cmocka_unit_test(test_each),
+        cmocka_unit_test(test_each_meets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

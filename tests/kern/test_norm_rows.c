@@ -222,6 +222,9 @@ static void rows_alone_and_nan(void **state) {
         enum { ROWS = 5, COLS = 45 };
         size_t w = type ? 8 : 4;
         norm all = norm_new(dtype, ROWS, COLS, 0, 1), one = norm_new(dtype, ROWS, COLS, 0, 1);
+        void *sums[] = {all.dgamma, all.dbeta, one.dgamma, one.dbeta};
+        for (int i = 0; i < 4; i++)
+            kern_fill_value(dtype, sums[i], COLS, 0);
         run(&all, true);
         void *outputs[] = {one.y, one.dx};
         for (int i = 0; i < 2; i++)
@@ -250,11 +253,31 @@ static void rows_alone_and_nan(void **state) {
     }
 }
 
+/* A call adds its whole sum: two calls give twice the bits of one. */
+static void weights_add_up(void **state) {
+    (void)state;
+    enum { COLS = 300 };
+    norm once = norm_new(TPP_F32, 7, COLS, 0, 1), twice = norm_new(TPP_F32, 7, COLS, 0, 1);
+    float *sums[] = {once.dgamma, once.dbeta, twice.dgamma, twice.dbeta};
+    for (int i = 0; i < 4; i++)
+        kern_fill_value(TPP_F32, sums[i], COLS, 0);
+    run(&once, true);
+    run(&twice, true);
+    run(&twice, true);
+    for (int c = 0; c < COLS; c++) {
+        assert_true(sums[2][c] == 2 * sums[0][c]);
+        assert_true(sums[3][c] == 2 * sums[1][c]);
+    }
+    norm_free(&once);
+    norm_free(&twice);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_truth), cmocka_unit_test(far_from_zero),
-        cmocka_unit_test(equal_numbers), cmocka_unit_test(against_differences),
-        cmocka_unit_test(without_beta),  cmocka_unit_test(rows_alone_and_nan),
+        cmocka_unit_test(against_truth),  cmocka_unit_test(far_from_zero),
+        cmocka_unit_test(equal_numbers),  cmocka_unit_test(against_differences),
+        cmocka_unit_test(without_beta),   cmocka_unit_test(rows_alone_and_nan),
+        cmocka_unit_test(weights_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,8 +86,17 @@ static void stop(void *ctx) {
     tpp_comm_abort(((lazy *)ctx)->inner);
 }
 
+/* What inner still holds of a failed run lies in this memory. */
 static void destroy(void *ctx) {
-    free(ctx);
+    lazy *z = ctx;
+    for (int i = 0; i < MOST; i++) {
+        operation *o = &z->operations[i];
+        if (!o->used || !o->inner.comm)
+            continue;
+        tpp_comm_abort(z->inner);
+        tpp_comm_wait(&o->inner);
+    }
+    free(z);
 }
 
 tpp_comm *exec_lazy_create(tpp_comm *inner, const exec_lazy_desc *desc) {

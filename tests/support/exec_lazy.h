@@ -8,10 +8,11 @@
  * request was asked after a few times, a different number for each, so that messages overtake
  * each other; it cannot block, and nothing moves unless asked. */
 typedef struct exec_lazy_desc {
-    int32_t most_asked;   /* a send or receive begins after 0 .. most_asked calls of test; 0: at once */
-    int32_t fail_at;      /* this send, counted from 0, fails when it is over; -1: none */
-    int32_t drop_at;      /* this send, counted from 0, is lost; -1: none */
-    double timeout;       /* as tpp_comm_create */
+    int32_t
+        most_asked;  /* a send or receive begins after 0 .. most_asked calls of test; 0: at once */
+    int32_t fail_at; /* this send, counted from 0, fails when it is over; -1: none */
+    int32_t drop_at; /* this send, counted from 0, is lost; -1: none */
+    double timeout;  /* as tpp_comm_create */
     int32_t cannot_abort; /* the table has no abort */
 } exec_lazy_desc;
 

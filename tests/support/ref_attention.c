@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* One head of one sequence. q, k and v are [seq, width] with rows `stride` apart; p is [seq, seq]. */
+/* One head of one sequence. q, k and v are [seq, width] with rows `stride` apart; p is
+ * [seq, seq]. */
 typedef struct head {
     int64_t seq, width, stride;
     const ref_real *q, *k, *v;

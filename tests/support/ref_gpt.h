@@ -2,12 +2,13 @@
 #ifndef TPP_SUPPORT_REF_GPT_H
 #define TPP_SUPPORT_REF_GPT_H
 
-/* The truth that layers are held against: a GPT-2 model on one rank, written from its formulas in plain
- * loops and in 113-bit numbers, so that its own rounding is far below anything a test asks for.
+/* The truth that layers are held against: a GPT-2 model on one rank, written from its formulas in
+ * plain loops and in 113-bit numbers, so that its own rounding is far below anything a test asks
+ * for.
  *
- * Matrices are row-major and contiguous; rows are tokens. Backward functions take the input of forward
- * and compute again what they need of it; they write (not add) every gradient. A bias that is NULL does
- * not exist, and neither does its gradient. Each part has its own ref_*.c file. */
+ * Matrices are row-major and contiguous; rows are tokens. Backward functions take the input of
+ * forward and compute again what they need of it; they write (not add) every gradient. A bias that
+ * is NULL does not exist, and neither does its gradient. Each part has its own ref_*.c file. */
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 #ifndef TPP_SUPPORT_TP_CASE_H
 #define TPP_SUPPORT_TP_CASE_H
 
-/* What the tests know of a layer without asking the library: its parameters and their full shapes, how
- * its input and output are split, and its unsplit result from ref_gpt.h. */
+/* What the tests know of a layer without asking the library: its parameters and their full shapes,
+ * how its input and output are split, and its unsplit result from ref_gpt.h. */
 
 #include <tpp/tpp.h>
 
@@ -59,7 +59,8 @@ extern const tp_case tp_cases[];
 /* The case of that name; ends the program when there is none. */
 const tp_case *tp_case_find(const char *name);
 
-/* Random tensors (all exact in float) for a batch, and the reference's answer. Freed with tp_full_free. */
+/* Random tensors (all exact in float) for a batch, and the reference's answer. Freed with
+ * tp_full_free. */
 tp_full *tp_full_new(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed);
 tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq,
                         uint64_t seed); /* no answer */

@@ -2,8 +2,8 @@
 #ifndef TPP_SUPPORT_TP_MEMORY_H
 #define TPP_SUPPORT_TP_MEMORY_H
 
-/* Memory of exactly the size asked for, aligned to 64, between two guard zones that tell when something
- * was written outside. AddressSanitizer also sees reads there. */
+/* Memory of exactly the size asked for, aligned to 64, between two guard zones that tell when
+ * something was written outside. AddressSanitizer also sees reads there. */
 
 #include <tpp/base.h>
 

@@ -2,7 +2,8 @@
 #ifndef TPP_SUPPORT_TP_PARTS_H
 #define TPP_SUPPORT_TP_PARTS_H
 
-/* What tp_kinds.c and tp_kinds_model.c share: parameters of the parts of a model, listed and looked up. */
+/* What tp_kinds.c and tp_kinds_model.c share: parameters of the parts of a model, listed and looked
+ * up. */
 
 #include "support/tp_case.h"
 

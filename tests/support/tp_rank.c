@@ -127,7 +127,8 @@ static int has_shape(const tpp_shard *s, const tp_tensor *t) {
     return rows == t->rows && cols == t->cols;
 }
 
-/* One parameter: look at its facts, cut this rank's part out of the full tensor, zero its gradient. */
+/* One parameter: look at its facts, cut this rank's part out of the full tensor, zero
+ * its gradient. */
 static tpp_status load_param(tp_rank *r, int32_t index, int64_t *end) {
     const tp_full *f = r->full;
     const char *prefix = r->setup->name ? r->setup->name : "";

@@ -2,8 +2,8 @@
 #ifndef TPP_SUPPORT_TP_RANKS_H
 #define TPP_SUPPORT_TP_RANKS_H
 
-/* Rank threads for tests of layers. Code on a rank never asserts (cmocka must not jump out of a thread):
- * it returns a status, with TP_NEED and TP_TRY, and the main thread fails the test. */
+/* Rank threads for tests of layers. Code on a rank never asserts (cmocka must not jump out of a
+ * thread): it returns a status, with TP_NEED and TP_TRY, and the main thread fails the test. */
 
 #include <tpp/tpp.h>
 
@@ -28,11 +28,12 @@ typedef tpp_status (*tp_rank_fn)(tpp_comm *comm, int32_t rank, void *arg);
 tpp_status tp_fault(const char *file, int line, const char *text);
 tpp_status tp_failed(const char *file, int line, const char *text, tpp_status status);
 
-/* Run fn on `ranks` threads, each with its handle of a new local comm; fail the test when one fails. A
- * run that hangs ends the process after two minutes. */
+/* Run fn on `ranks` threads, each with its handle of a new local comm; fail the test when one
+ * fails. A run that hangs ends the process after two minutes. */
 void tp_ranks_run(int32_t ranks, tp_rank_fn fn, void *arg);
 
-/* The same, but the statuses and messages (512 bytes each, or NULL) are given back and nothing fails. */
+/* The same, but the statuses and messages (512 bytes each, or NULL) are given back and nothing
+ * fails. */
 void tp_ranks_try(int32_t ranks, tp_rank_fn fn, void *arg, tpp_status *status, char *messages);
 
 /* Rank `rank` of `size` over a transport that cannot send, for create and query alone. */

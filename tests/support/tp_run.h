@@ -2,16 +2,15 @@
 #ifndef TPP_SUPPORT_TP_RUN_H
 #define TPP_SUPPORT_TP_RUN_H
 
-/* Runs a layer on rank threads, with memory of exactly the size that the query tells, filled with NaN
- * beforehand and guarded on both sides, and puts the ranks' parts together.
+/* Runs a layer on rank threads, with memory of exactly the size that the query tells, filled with
+ * NaN beforehand and guarded on both sides, and puts the ranks' parts together.
  *
  *     tp_full *full = tp_full_new(c, 2, 5, 1);
  *     tp_setup setup = {.ranks = 4, .dtype = TPP_F64};
  *     tp_result *result = tp_run(c, full, &setup);
  *     tp_check(result, full, 1e-13);
  *     tp_result_free(result);
- *     tp_full_free(full);
- */
+ *     tp_full_free(full); */
 
 #include "support/tp_case.h"
 #include "support/tp_memory.h"
@@ -80,7 +79,8 @@ tpp_status tp_rank_verify(const tp_rank *r);
 void tp_rank_close(tp_rank *r);
 void tp_rank_free(tp_rank *r);
 
-/* Put the ranks' outputs and gradients together; fails the test when ranks that hold the same differ. */
+/* Put the ranks' outputs and gradients together; fails the test when ranks that hold the same
+ * differ. */
 tp_result *tp_gather(const tp_rank *ranks, int32_t count);
 
 /* Open, forward, backward, verify, close on all ranks; gather. */

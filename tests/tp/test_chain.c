@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Chains: what fits and what does not, who owns the layers, chains of one and of chains; and creation
- * under an allocator that fails at every point, for every kind. */
+/* Chains: what fits and what does not, who owns the layers, chains of one and of chains; and
+ * creation under an allocator that fails at every point, for every kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

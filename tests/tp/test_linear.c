@@ -40,7 +40,8 @@ static void test_bias_once(void **state) {
     tp_full_free(full);
 }
 
-/* Output less output without bias is the bias, for 1 .. 8 ranks. Numbers are small integers: exact. */
+/* Output less output without bias is the bias, for 1 .. 8 ranks. Numbers are small
+ * integers: exact. */
 static void check_difference(const tp_kind *kind, const void *with, const void *without,
                              const char *bias, int64_t cols, int32_t ranks) {
     const tp_case c = {"with bias", kind, with};
@@ -84,7 +85,8 @@ static void test_difference(void **state) {
     }
 }
 
-/* down.bias and out.bias come behind a sum over ranks as well: with all weights 0 they are the output. */
+/* down.bias and out.bias come behind a sum over ranks as well: with all weights 0 they are the
+ * output. */
 static void check_end_bias(const char *name, const char *bias, int32_t ranks) {
     const tp_case *c = tp_case_find(name);
     tp_full *full = tp_full_inputs(c, 2, 3, 8);

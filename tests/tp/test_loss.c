@@ -42,7 +42,8 @@ static double number(const tp_result *r, const void *array, int64_t i) {
 /* Splits that every test here goes through: ranks, blocks. */
 static const int32_t splits[][2] = {{1, 0}, {2, 0}, {4, 0}, {1, 8}, {2, 8}, {4, 8}};
 
-/* All logits -inf but that of the target: loss 0, gradient 0, although whole shards hold only -inf. */
+/* All logits -inf but that of the target: loss 0, gradient 0, although whole shards hold
+ * only -inf. */
 static void test_one_finite(void **state) {
     logits l;
     (void)state;
@@ -107,8 +108,8 @@ static void test_shift(void **state) {
     }
 }
 
-/* Every vocabulary from 1 to 17 and every target: equal to the unsplit reference; tp_run fails when a
- * padded column, which it fills with 1e30, has a gradient other than 0. */
+/* Every vocabulary from 1 to 17 and every target: equal to the unsplit reference; tp_run fails when
+ * a padded column, which it fills with 1e30, has a gradient other than 0. */
 static void test_vocabularies(void **state) {
     (void)state;
     for (int64_t vocab = 1; vocab <= 17; vocab++) {
@@ -176,7 +177,8 @@ static void test_padding_unread(void **state) {
     tp_full_free(l.full);
 }
 
-/* 129,280 classes on 24 ranks: 5,387 columns each, 129,288 in all; the last rank has 8 of padding. */
+/* 129,280 classes on 24 ranks: 5,387 columns each, 129,288 in all; the last rank has 8
+ * of padding. */
 static void check_share(int32_t rank, const tp_kind *kind, const void *desc, int64_t in_cols,
                         int64_t out_cols) {
     tpp_layer_env env = {0};

@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* AdamW against a plain loop, and sums of squares that add up to the same bits under every split. */
+/* AdamW against a plain loop, and sums of squares that add up to the same bits under
+ * every split. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Shard maps: which numbers a rank holds, cutting and putting together, and from one degree to another
- * through the full tensor, for every parameter of every kind of layer. */
+/* Shard maps: which numbers a rank holds, cutting and putting together, and from one degree to
+ * another through the full tensor, for every parameter of every kind of layer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,8 @@
 #include "support/tp_memory.h"
 #include "support/tp_ranks.h"
 
-/* Blocks of every section, by the definition in the header: local order is block, section, offset. */
+/* Blocks of every section, by the definition in the header: local order is block,
+ * section, offset. */
 static void test_index(void **state) {
     /* 24 columns in 3 sections of 8, each in 4 blocks of 2; this rank has blocks 1 and 2 */
     const tpp_shard s = {5, 24, 24, TPP_AXIS_COLS, 3, 4, 1, 2, 0, {0, 0}};

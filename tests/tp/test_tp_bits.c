@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* With fixed blocks every number of ranks gives the same bits. Memory's earlier contents, and a comm of
- * one rank instead of none, change nothing in any mode. */
+/* With fixed blocks every number of ranks gives the same bits. Memory's earlier contents, and a
+ * comm of one rank instead of none, change nothing in any mode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,8 +48,8 @@ static void test_degrees(void **state) {
     check_case(c, 1, 67);
 }
 
-/* Without a reference (too slow here): products above the size at which BLAS starts its threads, rows
- * of several attention tiles. */
+/* Without a reference (too slow here): products above the size at which BLAS starts its threads,
+ * rows of several attention tiles. */
 static void test_large(void **state) {
     static const tpp_block_desc block = {sizeof block, 0, 128, 0, 16, 0, 0, 0, 0};
     static const tp_gpt_desc gpt = {301, 64, 300, 8, 2};
@@ -103,7 +103,8 @@ static void test_comm_of_one(void **state) {
     }
 }
 
-/* The plain reference product instead of BLAS: close to the reference, same bits under every split. */
+/* The plain reference product instead of BLAS: close to the reference, same bits under
+ * every split. */
 static void test_reference_gemm(void **state) {
     (void)state;
     for (const tp_case *c = tp_cases; c->name; c++) {

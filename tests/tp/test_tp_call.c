@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are wrong: every field of tpp_call is looked at before anything is written, and the message
- * names it; ids and targets out of range are the same typed error under every split. */
+/* Calls that are wrong: every field of tpp_call is looked at before anything is written, and the
+ * message names it; ids and targets out of range are the same typed error under every split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* The collectives of every layer are those that the "Comm:" lines of the headers say: number and size,
- * forward, backward, and in the halves; and the sum of operator f runs while weight gradients are made. */
+/* The collectives of every layer are those that the "Comm:" lines of the headers say: number and
+ * size, forward, backward, and in the halves; and the sum of operator f runs while weight gradients
+ * are made. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,8 @@
 
 #include "support/tp_run.h"
 
-/* All-reduces; elements as multiples of tokens * columns and of tokens. `columns` is the input's for
- * backward and the output's for forward. */
+/* All-reduces; elements as multiples of tokens * columns and of tokens. `columns` is the input's
+ * for backward and the output's for forward. */
 typedef struct expected {
     const char *name;
     int64_t forward, forward_cols, forward_tokens;
@@ -157,7 +158,8 @@ static void run_noted(const tp_case *c, char *got, size_t bytes) {
     tpp_comm_destroy(comm);
 }
 
-/* Between start and end of operator f's sum lie the products of all weight gradients of the layer. */
+/* Between start and end of operator f's sum lie the products of all weight gradients of
+ * the layer. */
 static void test_overlap(void **state) {
     static const struct {
         const char *name;

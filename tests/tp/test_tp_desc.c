@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors out of range: each field gives TPP_ERR_INVALID and a message with its name and its value;
- * where the rule is about ranks or blocks, also what is accepted. */
+/* Descriptors out of range: each field gives TPP_ERR_INVALID and a message with its name and its
+ * value; where the rule is about ranks or blocks, also what is accepted. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -46,7 +46,8 @@ static all right(void) {
     return a;
 }
 
-/* The creation fails with `status`, the message has all of says (ends with NULL), and out is NULL. */
+/* The creation fails with `status`, the message has all of says (ends with NULL), and out
+ * is NULL. */
 static void refuse(const tp_kind *kind, const all *a, const void *desc, tpp_status status,
                    const char *first, const char *second, const char *third) {
     tpp_layer *layer = NULL;
@@ -69,7 +70,8 @@ static void refuse(const tp_kind *kind, const all *a, const void *desc, tpp_stat
         refuse(&tp_kind_##kind, &a_, &a_.part, TPP_ERR_INVALID, "." #field, shown, NULL);          \
     } while (0)
 
-/* With the field, what is refused although each number alone is right, and what the message must list. */
+/* With the field, what is refused although each number alone is right, and what the message must
+ * list. */
 #define REFUSE_ON(ranks, blocks_, kind, part, field, value, shown, accepted)                       \
     do {                                                                                           \
         all a_ = right();                                                                          \
@@ -244,7 +246,8 @@ static void test_heads(void **state) {
     }
 }
 
-/* Sized structs: shorter reads as zero, too short, longer with zeros, longer with a number, unknown flags. */
+/* Sized structs: shorter reads as zero, too short, longer with zeros, longer with a number, unknown
+ * flags. */
 static void check_sized(const tp_kind *kind, const void *desc, uint32_t bytes, const char *what) {
     unsigned char room[512] = {0};
     all a = right();

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of the backward: I then W is B bit for bit, in any order of micro-batches; each half
- * writes what is its own; and gradients accumulate. */
+/* The two halves of the backward: I then W is B bit for bit, in any order of micro-batches; each
+ * half writes what is its own; and gradients accumulate. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,8 +46,8 @@ static void test_halves(void **state) {
     }
 }
 
-/* The embedding adds token by token to its tables: with an id that comes twice, the sum of two calls is
- * another order of the same numbers. */
+/* The embedding adds token by token to its tables: with an id that comes twice, the sum of two
+ * calls is another order of the same numbers. */
 static int in_one_sum(const char *name) {
     return !strstr(name, "tokens.weight") && !strstr(name, "positions.weight");
 }
@@ -125,7 +125,8 @@ static void test_apart(void **state) {
         tp_ranks_run(2, apart, (void *)(size_t)c);
 }
 
-/* Three micro-batches of one rank, each with its own memory for what is saved; the rest is shared. */
+/* Three micro-batches of one rank, each with its own memory for what is saved; the rest
+ * is shared. */
 enum { MICROS = 3 };
 
 typedef struct flight {
@@ -180,7 +181,8 @@ static tp_result *flown(flight *f, const char *order) {
     return result;
 }
 
-/* With the same order of weight gradients, whatever else lies between, the gradients have the same bits. */
+/* With the same order of weight gradients, whatever else lies between, the gradients have the same
+ * bits. */
 static void test_flight(void **state) {
     (void)state;
     for (const tp_case *c = tp_cases; c->name; c++) {

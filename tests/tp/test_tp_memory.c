@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Memory to the byte: what the query tells is what the headers promise and is enough (every other test
- * runs in exactly that, between guards); one byte less is refused with the need in the message. */
+/* Memory to the byte: what the query tells is what the headers promise and is enough (every other
+ * test runs in exactly that, between guards); one byte less is refused with the need in the
+ * message. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +70,8 @@ static void test_too_small(void **state) {
     }
 }
 
-/* saved_bytes: at least the elements that the header names, at most 64 bytes more for each of `pieces`. */
+/* saved_bytes: at least the elements that the header names, at most 64 bytes more for each of
+ * `pieces`. */
 static void check_saved(const char *name, int32_t ranks, int64_t elements, int pieces) {
     const tp_case *c = tp_case_find(name);
     tpp_comm *comm = ranks > 1 ? tp_comm_stub(0, ranks) : NULL;

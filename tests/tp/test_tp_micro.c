@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* A batch in micro-batches: the gradient of the mean loss is the same however the batch is cut, also into
- * uneven parts, and each micro-batch's loss is its own. */
+/* A batch in micro-batches: the gradient of the mean loss is the same however the batch is cut,
+ * also into uneven parts, and each micro-batch's loss is its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Outputs and gradients of every kind of layer, on 1 .. 8 ranks, with and without fixed blocks, in both
- * types, against the unsplit reference. */
+/* Outputs and gradients of every kind of layer, on 1 .. 8 ranks, with and without fixed blocks, in
+ * both types, against the unsplit reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Threads: the host's BLAS thread count is as it was after every public call; one layer serves several
- * threads at once; many ranks computing at the same instant give the bits of one. */
+/* Threads: the host's BLAS thread count is as it was after every public call; one layer serves
+ * several threads at once; many ranks computing at the same instant give the bits of one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,8 @@ static void test_setting_kept(void **state) {
     openblas_set_num_threads(before);
 }
 
-/* A gemm that fails at its n-th call comes back unchanged; nothing hangs, the setting is restored. */
+/* A gemm that fails at its n-th call comes back unchanged; nothing hangs, the setting
+ * is restored. */
 typedef struct failing {
     int calls, fail_at;
 } failing;
@@ -133,7 +134,8 @@ static void test_failing_gemm(void **state) {
         tp_ranks_run(1, run_failing, (void *)(size_t)c);
 }
 
-/* Eight threads on one layer without comm, each with its own memory, started at the same instant. */
+/* Eight threads on one layer without comm, each with its own memory, started at the
+ * same instant. */
 typedef struct shared {
     tp_rank *owner;
     const void *want_out;

@@ -21,8 +21,7 @@ static reader reader_of(const char *text, int64_t bytes) {
     return (reader){text, text + bytes, text, 1, false};
 }
 
-/* --- Refusals
- * ------------------------------------------------------------------------------------- */
+/* --- Refusals --- */
 
 /* What stands at `from`, up to the next blank or line end, short and printable. */
 static void quote(const reader *in, const char *from, char *out, int bytes) {
@@ -49,8 +48,7 @@ static tpp_status refuse(const reader *in, const char *from, const char *expecte
                      (long long)in->line, (long long)(from - in->line_start) + 1, found, expected);
 }
 
-/* --- One action
- * ----------------------------------------------------------------------------------- */
+/* --- One action --- */
 
 static bool is_digit(const reader *in, const char *at) {
     return at < in->end && *at >= '0' && *at <= '9';
@@ -96,8 +94,7 @@ static tpp_status read_action(reader *in, tpp_action *out) {
     return status;
 }
 
-/* --- From one action to the next
- * ------------------------------------------------------------------ */
+/* --- From one action to the next --- */
 
 static bool at_line_end(const reader *in) {
     return in->at < in->end &&
@@ -136,8 +133,7 @@ static tpp_status read_separator(reader *in, int32_t *ranks) {
     return TPP_OK;
 }
 
-/* --- The two passes
- * ------------------------------------------------------------------------------- */
+/* --- The two passes --- */
 
 typedef struct extent {
     int32_t ranks, stages, micros;

@@ -11,8 +11,7 @@ static uint8_t *cell_at(const tpp__sched_walk *w, int32_t stage, int32_t micro) 
     return w->cells + tpp__sched_cell(w->s, stage, micro);
 }
 
-/* --- Compute
- * -------------------------------------------------------------------------------------- */
+/* --- Compute --- */
 
 static tpp_status misplaced(const tpp__sched_walk *w, const tpp_action *a, const char *op,
                             int32_t stage) {
@@ -60,9 +59,10 @@ static tpp_status overwrite(tpp__sched_walk *w, int32_t rank, const tpp_action *
     int32_t old = *writer - 1, cell = tpp__sched_cell(w->s, a->stage, a->micro);
     if (old >= 0 && w->cells[old] & TO_SEND_B && !(w->cells[old - w->s->micros] & GOT_B))
         return not_gone(w, rank, a, old);
-    if (tpp__sched_far(w->s, a->stage, a->stage - 1))
+    if (tpp__sched_far(w->s, a->stage, a->stage - 1)) {
         w->cells[cell] |= TO_SEND_B;
-    *writer = 1 + cell;
+        *writer = 1 + cell;
+    } /* a gradient for this rank itself is written elsewhere: the slot's message may still be under way */
     return TPP__SCHED_STEPPED;
 }
 
@@ -82,8 +82,7 @@ static tpp_status compute(tpp__sched_walk *w, int32_t rank, const tpp_action *a)
     return TPP__SCHED_STEPPED;
 }
 
-/* --- Messages
- * ------------------------------------------------------------------------------------- */
+/* --- Messages --- */
 
 /* What a message carries, or the slot it fills, must be there. */
 static tpp_status check_message(const tpp__sched_walk *w, const tpp_action *a) {
@@ -145,8 +144,7 @@ static tpp_status message(tpp__sched_walk *w, int32_t rank, const tpp_action *a)
     return TPP__SCHED_STEPPED;
 }
 
-/* --- All ranks
- * ------------------------------------------------------------------------------------ */
+/* --- All ranks --- */
 
 static tpp_status follow(tpp__sched_walk *w, int32_t rank) {
     int64_t end = w->s->first[rank + 1];
@@ -187,8 +185,7 @@ void tpp__sched_walk_receive(tpp__sched_walk *w, int32_t cell) {
     wake(w, w->s->rank_of[stage - 1], w->s->rank_of[stage]);
 }
 
-/* --- Memory: one block
- * ---------------------------------------------------------------------------- */
+/* --- Memory: one block --- */
 
 static void lay_out(tpp__sched_walk *w, tpp__arena *arena, int64_t slots) {
     const tpp_schedule *s = w->s;

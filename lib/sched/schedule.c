@@ -7,8 +7,7 @@
 
 _Static_assert(sizeof(tpp_action) == 24, "tpp_action is frozen");
 
-/* --- The container
- * -------------------------------------------------------------------------------- */
+/* --- The container --- */
 
 /* One block: the struct, then its arrays. Called twice, first to count. */
 static void lay_out(tpp_schedule *s, tpp__arena *arena) {
@@ -80,8 +79,7 @@ void tpp_schedule_destroy(tpp_schedule *schedule) {
     tpp__free(&allocator, schedule, schedule->bytes);
 }
 
-/* --- Facts
- * ---------------------------------------------------------------------------------------- */
+/* --- Facts --- */
 
 static tpp_status refuse_null(const char *name) {
     return tpp__fail(TPP_ERR_INVALID, "%s is NULL; it must not be", name);
@@ -146,8 +144,7 @@ tpp_status tpp_schedule_partition(int32_t items, int32_t parts, int32_t part, in
     return TPP_OK;
 }
 
-/* --- Life
- * ----------------------------------------------------------------------------------------- */
+/* --- Life --- */
 
 tpp_status tpp_schedule_check(const tpp_schedule *schedule, tpp_channel channel) {
     if (!schedule)

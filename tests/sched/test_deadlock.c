@@ -20,8 +20,7 @@ static void waits(tpp_schedule *s, tpp_channel channel, const char *cycle) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Sends that block
- * ----------------------------------------------------------------------------- */
+/* --- Sends that block --- */
 
 /* Receive, compute, blocking send: textbook 1F1B waits in a ring, and the check says in which. */
 static void test_1f1b_blocks(void **state) {
@@ -84,8 +83,7 @@ static void test_long_cycle(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Sends that are posted
- * ------------------------------------------------------------------------ */
+/* --- Sends that are posted --- */
 
 static tpp_schedule *lowered(const char *text) {
     tpp_schedule *s = sched_parsed(text);

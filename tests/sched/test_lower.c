@@ -42,8 +42,7 @@ static void test_small(void **state) {
     becomes("0F0 1F0 1B0 0B0\n", "0F0 1F0 1B0 0B0\n");
 }
 
-/* --- For all small schedules
- * ---------------------------------------------------------------------- */
+/* --- For all small schedules --- */
 
 typedef void each(const tpp_schedule *s, const tpp_schedule_info *info);
 
@@ -274,8 +273,7 @@ static void test_order_kept(void **state) {
     }
 }
 
-/* --- Two halves of a backward
- * --------------------------------------------------------------------- */
+/* --- Two halves of a backward --- */
 
 static void test_held_until_w(void **state) {
     (void)state;
@@ -292,8 +290,7 @@ static void test_held_until_w(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Refusals
- * ------------------------------------------------------------------------------------- */
+/* --- Refusals --- */
 
 static void refuses(const char *order, const char *words) {
     tpp_schedule *s = sched_parsed(order);

@@ -13,8 +13,7 @@
 
 #include <stdio.h>
 
-/* --- Texts taken apart and put together again
- * ----------------------------------------------------- */
+/* --- Texts taken apart and put together again --- */
 
 enum { MAX_WORDS = 100, WORD = 40 };
 
@@ -66,8 +65,7 @@ static void must_refuse(const words *w, const char *what, int i) {
         fail_msg("%s %s (word %d): %s", what, w->word[i], i, tpp_status_name(status));
 }
 
-/* --- Mutations
- * ------------------------------------------------------------------------------------ */
+/* --- Mutations --- */
 
 static void delete_each(const words *w) {
     for (int i = 0; i < w->count; i++) {
@@ -175,8 +173,7 @@ static void test_mutations(void **state) {
            "1F0 2F0 1F1 2F1 2I0 1I0 2I1 1I1 1W0 2W0 1W1 2W1\n");
 }
 
-/* --- What no text can say
- * ------------------------------------------------------------------------- */
+/* --- What no text can say --- */
 
 static tpp_action *find(tpp_schedule *s, int32_t rank, int32_t op) {
     for (int64_t i = s->first[rank]; i < s->first[rank + 1]; i++) {
@@ -220,8 +217,7 @@ static void test_fields(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Texts with messages
- * -------------------------------------------------------------------------- */
+/* --- Texts with messages --- */
 
 static void refuses(const char *text, const char *words_said) {
     tpp_schedule *s = sched_parsed(text);

@@ -16,8 +16,7 @@ static tpp_status parse(tpp_schedule **s, const char *text) {
     return tpp_schedule_parse(s, text, (int64_t)strlen(text), NULL);
 }
 
-/* --- Reading is the inverse of writing
- * ------------------------------------------------------------ */
+/* --- Reading is the inverse of writing --- */
 
 static void same_actions(const tpp_schedule *a, const tpp_schedule *b, int32_t ranks) {
     for (int32_t r = 0; r < ranks; r++) {
@@ -121,8 +120,7 @@ static void test_length(void **state) {
     free(exact);
 }
 
-/* --- Refusals
- * ------------------------------------------------------------------------------------- */
+/* --- Refusals --- */
 
 static void refuses(const char *text, tpp_status status, const char *words) {
     tpp_schedule *s = (tpp_schedule *)&status;
@@ -199,8 +197,7 @@ static void test_chunks(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Text of any kind
- * ----------------------------------------------------------------------------- */
+/* --- Text of any kind --- */
 
 static uint32_t next(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
@@ -243,8 +240,7 @@ static void test_damaged(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Writing
- * -------------------------------------------------------------------------------------- */
+/* --- Writing --- */
 
 static tpp_status full(void *ctx, const char *bytes, int64_t count) {
     int *calls = ctx;

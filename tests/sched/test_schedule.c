@@ -11,8 +11,7 @@
 
 #include <stdio.h>
 
-/* --- Descriptions that are refused
- * ---------------------------------------------------------------- */
+/* --- Descriptions that are refused --- */
 
 static void refuses(tpp_schedule_desc d, tpp_status status, const char *words) {
     tpp_schedule *s = (tpp_schedule *)&d;
@@ -114,8 +113,7 @@ static void test_null(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Facts
- * ---------------------------------------------------------------------------------------- */
+/* --- Facts --- */
 
 static void test_facts(void **state) {
     (void)state;
@@ -177,8 +175,7 @@ static void test_places(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Life
- * ----------------------------------------------------------------------------------------- */
+/* --- Life --- */
 
 static void test_life(void **state) {
     (void)state;
@@ -215,8 +212,7 @@ static void test_finish_refuses(void **state) {
     tpp_schedule_destroy(s);
 }
 
-/* --- Layers onto stages
- * --------------------------------------------------------------------------- */
+/* --- Layers onto stages --- */
 
 static void test_partition(void **state) {
     (void)state;

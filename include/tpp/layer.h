@@ -24,6 +24,8 @@
  *     tpp_layer_forward(mlp, &call);
  *     tpp_layer_backward(mlp, &call);
  *
+ * A _create that fails sets *out to NULL.
+ *
  * Matrices of a call are contiguous: their stride is 0 or cols.
  *
  * Memory. Three words: *scratch* is dead when a call returns; *saved* is written by forward and
@@ -154,7 +156,8 @@ TPP_API tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_
                                    tpp_layer_info *out);
 
 /**
- * One parameter.
+ * One parameter. The order of a layer's parameters is the same under every split, but not promised
+ * from release to release: find them by name.
  *
  * @param index 0 .. params - 1. @param out size must be set.
  * @return TPP_OK; TPP_ERR_INVALID.

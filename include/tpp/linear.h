@@ -33,7 +33,7 @@ enum { TPP_LINEAR_COLUMN = 1, TPP_LINEAR_ROW = 2 };
 enum {
     TPP_LINEAR_NO_BIAS = 1,
     /** COLUMN: pad `out` with zero columns up to a multiple of the blocks, for an output head
-     * over a vocabulary. */
+     * over a vocabulary. grad_out must be zero there, as that of a loss is. */
     TPP_LINEAR_PAD = 2
 };
 

@@ -114,9 +114,15 @@ const char *tpp__op_name(tpp_op op) {
 void tpp__divisors(int64_t n, char *out, int bytes) {
     int used = 0;
     out[0] = 0;
-    for (int64_t d = 1; d <= n && used < bytes - 24; d++) {
-        if (n % d == 0)
-            used += snprintf(out + used, (size_t)(bytes - used), "%s%lld", d > 1 ? ", " : "",
-                             (long long)d);
+    int64_t root = 0;
+    while ((root + 1) * (root + 1) <= n)
+        root++;
+    /* Rising: the small divisors, then what each leaves of n, from the largest small one down. */
+    for (int64_t i = 1; i <= 2 * root && used < bytes - 24; i++) {
+        int64_t small = i <= root ? i : 2 * root + 1 - i;
+        if (n % small != 0 || (i > root && small * small == n))
+            continue;
+        used += snprintf(out + used, (size_t)(bytes - used), "%s%lld", i > 1 ? ", " : "",
+                         (long long)(i <= root ? small : n / small));
     }
 }

@@ -199,6 +199,11 @@ static tpp_status check_desc(tpp_attention_desc *desc) {
         status = tpp__check_std("desc.out_std", desc->out_std, desc->init_std, &desc->out_std);
     if (status == TPP_OK && desc->head_cols == 0)
         desc->head_cols = (int32_t)(desc->hidden / desc->heads);
+    int64_t cols = (int64_t)desc->heads * desc->head_cols;
+    if (status == TPP_OK && cols > INT32_MAX / 3) /* Q, K and V side by side must suit BLAS */
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.heads x desc.head_cols = %lld is too wide; accepted: 1 .. %d",
+                           (long long)cols, INT32_MAX / 3);
     return status;
 }
 
@@ -231,7 +236,7 @@ tpp_status tpp_attention_create(tpp_layer **out, const tpp_layer_env *env,
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(attention), &ops, 4, 0);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     status = tpp__check_blocks(layer, "desc.heads", desc.heads);
     if (status == TPP_OK) {
         attention *self = (attention *)layer;

@@ -108,7 +108,7 @@ tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(embedding), &ops, 2, 0);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     embedding *self = (embedding *)layer;
     int64_t padded = (desc.vocab + layer->blocks - 1) / layer->blocks * layer->blocks;
     self->vocab = desc.vocab;

@@ -86,7 +86,8 @@ struct tpp_layer {
 tpp_status tpp__layer_new(tpp_layer **out, const tpp_layer_env *env, int64_t bytes,
                           const tpp__layer_ops *ops, int32_t params, int32_t children);
 
-/* End of a _create: *out = layer, or the layer is destroyed when `status` is a failure. */
+/* End of a _create: *out = layer. When `status` is a failure the layer, which may be NULL, is
+ * destroyed, and *out = NULL. */
 tpp_status tpp__layer_hand_over(tpp_layer **out, tpp_layer *layer, tpp_status status);
 
 /* Append a parameter; its shard must be complete. */

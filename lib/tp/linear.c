@@ -135,12 +135,12 @@ tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
     if (status == TPP_OK)
         status = tpp__check_std("desc.init_std", desc.init_std, 0.02, &std);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     bool column = desc.kind == TPP_LINEAR_COLUMN;
     tpp_layer *layer;
     status = tpp__layer_new(&layer, env, sizeof *layer, column ? &column_ops : &row_ops, 2, 0);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     status = column ? fill_column(layer, &desc, std) : fill_row(layer, &desc, std);
     return tpp__layer_hand_over(out, layer, status);
 }

@@ -145,7 +145,7 @@ tpp_status tpp_loss_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(loss), &ops, 0, 0);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     ((loss *)layer)->vocab = desc.vocab;
     layer->targets = true;
     layer->in_cols = (desc.vocab + layer->blocks - 1) / layer->blocks * layer->count;

@@ -106,7 +106,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
 
 static tpp_status check_desc(tpp_mlp_desc *desc) {
     tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
-    if (desc->ffn == 0)
+    if (status == TPP_OK && desc->ffn == 0)
         desc->ffn = 4 * desc->hidden;
     if (desc->act == 0)
         desc->act = TPP_ACT_GELU_TANH;
@@ -148,7 +148,7 @@ tpp_status tpp_mlp_create(tpp_layer **out, const tpp_layer_env *env, const tpp_m
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(mlp), &ops, 4, 0);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     status = tpp__check_blocks(layer, "desc.ffn", desc.ffn);
     if (status == TPP_OK) {
         mlp *self = (mlp *)layer;

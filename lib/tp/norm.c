@@ -67,7 +67,7 @@ tpp_status tpp_norm_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(norm), &ops, 2, 0);
     if (status < 0)
-        return status;
+        return tpp__layer_hand_over(out, NULL, status);
     norm *self = (norm *)layer;
     self->epsilon = epsilon;
     layer->in_cols = layer->out_cols = desc.cols;

@@ -37,7 +37,7 @@ static double now(void) {
 
 /* BLAS's threads keep a core busy for a while after each call. */
 static void let_blas_sleep(void) {
-    const struct timespec t = {0, 150 * 1000 * 1000};
+    const struct timespec t = {0, 120 * 1000 * 1000};
     nanosleep(&t, NULL);
 }
 
@@ -325,7 +325,7 @@ static void degrees(kind what, int64_t tokens, int repeats) {
 }
 
 int main(int argc, char **argv) {
-    int repeats = argc > 1 ? atoi(argv[1]) : 5;
+    int repeats = argc > 1 ? atoi(argv[1]) : 3;
     if (repeats < 1 || repeats > REPEATS_MOST) {
         fprintf(stderr, "usage: bench_tp [repeats, 1 .. %d]\n", REPEATS_MOST);
         return 2;

@@ -1,7 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "batch.h"
 
-/* The finisher of splitmix64 (Steele et al. 2014): every bit of the input changes half of the output's. */
+/* The finisher of splitmix64 (Steele et al. 2014): every bit of the input changes half of the
+ * output's. */
 static uint64_t mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -31,8 +31,8 @@ void compare_print(FILE *out, const struct comparison *comparison);
 
 void compare_free(struct comparison *comparison);
 
-/* A number that all parameters' bits go into (FNV-1a), in the order of the model: equal under every layout that
- * keeps the bits. */
+/* A number that all parameters' bits go into (FNV-1a), in the order of the model: equal under
+ * every layout that keeps the bits. */
 uint64_t compare_fingerprint(const struct team *team);
 
 #endif

@@ -25,6 +25,7 @@ static tpp_layer **next(struct pile *pile, const char *name) {
 }
 
 static void note(struct pile *pile, tpp_status status) {
+    pile->env.name = NULL; /* was copied, and may be gone soon */
     pile->status = status;
     pile->count += status == TPP_OK;
 }
@@ -108,7 +109,6 @@ tpp_status gpt_stage_create(tpp_layer **out, const struct train_config *config, 
     pile.layers = reserve(config->layers + OUTER_LAYERS, sizeof *pile.layers);
     add_stage(&pile, stages, stage);
     if (pile.status == TPP_OK) {
-        pile.env.name = NULL;
         pile.status = tpp_chain_create(out, &pile.env, pile.layers, pile.count);
     }
     if (pile.status != TPP_OK) { /* else they belong to the chain */

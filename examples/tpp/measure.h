@@ -4,7 +4,8 @@
 
 #include "team.h"
 
-/* The pipeline's times over the last steps, measured, and simulated from the mean time of each operation. */
+/* The pipeline's times over the last steps, measured, and simulated from the mean time of each
+ * operation. */
 struct measure {
     int32_t steps;         /* measured; 0: nothing below is set */
     int32_t stages, ranks; /* virtual stages, pipeline ranks */

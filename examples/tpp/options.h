@@ -39,7 +39,8 @@ struct option_row {
  * after one sentence on stderr. */
 int options_parse(const struct option_row *rows, void *config, int argc, char **argv);
 
-/* The help of all rows. A default is printed unless it lies outside of its own range: then the text tells. */
+/* The help of all rows. A default is printed unless it lies outside of its own range: then the
+ * text tells. */
 void options_print(FILE *out, const struct option_row *rows, const void *defaults);
 
 /* Is this the row that ends a table? */

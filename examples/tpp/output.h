@@ -5,15 +5,16 @@
 #include <stdio.h>
 #include <tpp/base.h>
 
-/* A file that is there whole or not at all: written under another name beside it, then renamed. What is no regular
- * file (/dev/null, a pipe) is written as it is. */
+/* A file that is there whole or not at all: written under another name beside it, then renamed.
+ * What is no regular file (/dev/null, a pipe) is written as it is. */
 struct output {
     const char *path;
     char *temporary; /* NULL: written in place */
     FILE *file;
 };
 
-/* Can the file be written? Asked before the work, so that hours are not lost. Returns 0 or EXIT_USAGE. */
+/* Can the file be written? Asked before the work, so that hours are not lost. Returns 0 or
+ * EXIT_USAGE. */
 int output_probe(const char *option, const char *path);
 
 /* Return 0 or EXIT_FAILED, after one sentence. */

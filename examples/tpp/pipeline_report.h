@@ -4,7 +4,8 @@
 
 #include "train.h"
 
-/* Idle time and micro-batches in flight of every pipeline rank, measured against simulated and against the rule. */
+/* Idle time and micro-batches in flight of every pipeline rank, measured against simulated and
+ * against the rule. */
 void pipeline_print(FILE *out, const struct training *training);
 
 #endif

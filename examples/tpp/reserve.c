@@ -1,16 +1,14 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "reserve.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "say.h"
 
 static _Noreturn void give_up(int64_t count, int64_t width) {
-    fprintf(stderr,
-            "tpp: out of memory: %" PRId64 " x %" PRId64 " bytes; try a smaller model or batch\n",
-            count, width);
+    fprintf(stderr, "tpp: out of memory: no room for %.3g MB; try a smaller model or batch\n",
+            1e-6 * (double)count * (double)width);
     exit(EXIT_FAILED);
 }
 

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Zeroed memory for count * width bytes, aligned to 64, given back with free(). A program that cannot get its
- * memory has nothing left to do: it says so and exits. */
+/* Zeroed memory for count * width bytes, aligned to 64, given back with free(). A program that
+ * cannot get its memory has nothing left to do: it says so and exits. */
 void *reserve(int64_t count, int64_t width);
 
 /* Lengthen memory of malloc's kind (or NULL); exits like reserve. */

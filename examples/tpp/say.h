@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the program says when it fails: one sentence on stderr, and the exit code that goes with it. */
+/* What the program says when it fails: one sentence on stderr, and the exit code that goes with
+ * it. */
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -8,7 +8,8 @@
 #include "reserve.h"
 #include "say.h"
 
-/* Deadline of a wait. No rank can die alone here, but a user may stop the program for a while (Ctrl-Z). */
+/* Deadline of a wait. No rank can die alone here, but a user may stop the program for a while
+ * (Ctrl-Z). */
 static const double WAIT_SECONDS = 600;
 
 static tpp_status make_schedule(struct team *team) {

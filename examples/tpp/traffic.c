@@ -6,8 +6,9 @@
 #include "gpt.h"
 #include "say.h"
 
-/* The rule (Shoeybi et al. 2019): a block has two operators g, summed forward, and two operators f, summed backward,
- * of tokens * hidden each. The embedding has a g, the head an f; the loss reduces 3 numbers a token in two calls. */
+/* The rule (Shoeybi et al. 2019): a block has two operators g, summed forward, and two operators
+ * f, summed backward, of tokens * hidden each. The embedding has a g, the head an f; the loss
+ * reduces 3 numbers a token in two calls. */
 static void set_rule(struct traffic_row *row, const struct team *team, int32_t stage,
                      int direction) {
     const struct train_config *config = team->config;

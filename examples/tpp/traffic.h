@@ -19,7 +19,8 @@ enum { TRAFFIC_FORWARD = 0, TRAFFIC_BACKWARD = 1 };
 
 struct traffic_row traffic_of(const struct team *team, int32_t stage, int direction);
 
-/* Per transformer block and micro-batch: what was counted without the rule's share of embedding, head and loss. */
+/* Per transformer block and micro-batch: what was counted without the rule's share of embedding,
+ * head and loss. */
 struct traffic_row traffic_per_block(const struct team *team, int direction);
 
 /* What was counted in training, against the rule. */

@@ -170,6 +170,7 @@ static int present(struct training *t) {
 static int train(struct training *t) {
     const struct train_config *c = t->config;
     int code = load(t);
+    stop_watch(); /* not before: a text that comes from a terminal can still be given up */
     code = code ? code : make_teams(t);
     if (code) {
         return code;
@@ -181,7 +182,6 @@ static int train(struct training *t) {
     if (!c->quiet) {
         train_print_start(stderr, t);
     }
-    stop_watch();
     code = run_steps(t);
     code = code ? code : present(t);
     return code == 0 && t->stopped ? 128 + t->stopped : code;

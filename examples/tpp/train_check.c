@@ -7,7 +7,8 @@
 
 #include "say.h"
 
-/* Rules that join several options. Each sentence names the option, its value, the rule and what would do. */
+/* Rules that join several options. Each sentence names the option, its value, the rule and what
+ * would do. */
 
 enum { MOST_RANKS = 256, LIST_BYTES = 512 };
 

@@ -35,7 +35,8 @@ struct train_config train_config_default(void);
 /* Replace "< 0: derived" by the number. */
 void train_config_complete(struct train_config *config);
 
-/* Everything that can be known before the text is read. Returns 0 or EXIT_USAGE, after one sentence. */
+/* Everything that can be known before the text is read. Returns 0 or EXIT_USAGE, after one
+ * sentence. */
 int train_config_check(const struct train_config *config);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "train.h"
 
-/* Write the files of --gantt and --trace, if asked for. Returns 0 or EXIT_FAILED, after one sentence. */
+/* Write the files of --gantt and --trace, if asked for. Returns 0 or EXIT_FAILED, after one
+ * sentence. */
 int train_write_pictures(const struct training *training);
 
 #endif

@@ -27,11 +27,15 @@
  *
  * Failures. Every wait has a deadline. A rank that passes it, or finds that the ranks disagree on a
  * collective (operation, count, type, reduction, root), aborts the group, and all of its calls,
- * here and on the other ranks, return the failure at once. Abort may be called from any thread.
- * After that a comm can only be destroyed.
+ * here and on the other ranks, fail at once: with their own finding, or with TPP_ERR_ABORTED and a
+ * sentence that names the rank at fault and what it found. When a call or a request has failed, no
+ * other rank of a local group touches its buffers any more. Abort may be called from any thread.
+ * After that a comm can only be destroyed. A call whose arguments break a rule (TPP_ERR_INVALID,
+ * TPP_ERR_OVERFLOW) has done nothing, and the group goes on.
  *
  * Threads: a handle is used by one thread at a time (abort excepted); different handles of a group
- * by different threads. No call allocates except create, split and traced.
+ * by different threads. No call allocates except create, split and traced; a local group's
+ * allocator is called by whichever thread splits it or destroys its last handle.
  */
 
 #include <tpp/status.h>
@@ -86,7 +90,8 @@ typedef struct tpp_comm_call {
     tpp_dtype dtype;    /**< type of the elements */
     tpp_reduce reduce;  /**< of all_reduce */
     int32_t peer;       /**< rank of the other side of a message, or the root of a broadcast */
-    uint64_t tag;       /**< of a message: only messages with equal tags meet */
+    uint64_t tag;       /**< of a message: only messages with equal tags meet; UINT64_MAX in the
+                           messages that built collectives consist of */
     int64_t count;      /**< elements (all_gather: that each rank gives) */
     const void *in;     /**< what this rank gives */
     void *out;          /**< where the result goes; may equal `in` for all_reduce */
@@ -108,10 +113,11 @@ typedef struct tpp_comm_ops {
     /** TPP_OK when the operation is over, TPP_PENDING when not. Called until it is over, then
      * never again. */
     tpp_status (*test)(void *ctx, tpp_request *request);
-    /** Block until it is over or the deadline (monotonic seconds, 0: none) passes; NULL: test in
-     * a loop. */
+    /** Block until it is over or the deadline (monotonic seconds, 0: none) passes, which is
+     * TPP_PENDING; NULL: test in a loop that gives the core away. */
     tpp_status (*wait)(void *ctx, tpp_request *request, double deadline);
-    /** Start a collective; NULL: built from send and recv, and over when start returns. */
+    /** Start a collective; test tells when it is over, also when this call has done all of it.
+     * NULL: built from send and recv, and over when start returns. */
     tpp_status (*collective)(void *ctx, const tpp_comm_call *call, tpp_request *request);
     /** Make the sub-group of those with the same colour, ordered by key; NULL:
      * TPP_ERR_UNSUPPORTED. */
@@ -148,7 +154,8 @@ TPP_API tpp_status tpp_comm_self_create(tpp_comm **out, const tpp_allocator *all
  * @param out  receives n handles, out[r] for rank r.
  * @param n    ranks, 1 .. 1024.
  * @param desc options; NULL: the defaults.
- * @return TPP_OK; TPP_ERR_INVALID (n out of range, out NULL); TPP_ERR_NO_MEMORY.
+ * @return TPP_OK; TPP_ERR_INVALID (n out of range, out NULL, a field of desc); TPP_ERR_TOO_NEW;
+ *         TPP_ERR_NO_MEMORY.
  *
  * A send is over when its receive has copied it: nothing is buffered, memory does not grow.
  * A wait polls `spins` times, then sleeps: more ranks than cores cost no more than the switches.
@@ -166,6 +173,7 @@ TPP_API tpp_status tpp_comm_local_create(tpp_comm **out, int32_t n,
  * @param inner stays the caller's and must outlive `out`.
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_NO_MEMORY.
  *
+ * Splitting it gives a sub-group of `inner`, which is not traced.
  * Memory: destroy with tpp_comm_destroy (inner is left alone). Threads: as `inner`. Since: 0.1.
  */
 TPP_API tpp_status tpp_comm_traced_create(tpp_comm **out, tpp_comm *inner,
@@ -218,7 +226,9 @@ TPP_API tpp_status tpp_comm_create(tpp_comm **out, const tpp_comm_ops *ops, void
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_NO_MEMORY; TPP_ERR_UNSUPPORTED (the transport cannot); a
  *         comm failure.
  *
- * Aborting a group also aborts the groups split from it, not the other way round.
+ * When memory is lacking for one sub-group, all ranks get TPP_ERR_NO_MEMORY, and the group goes on.
+ * Aborting a local group also aborts the groups split from it, not the other way round. They may
+ * outlive it.
  * Comm: one collective of the group. Memory: destroy with tpp_comm_destroy. Since: 0.1.
  */
 TPP_API tpp_status tpp_comm_split(tpp_comm *comm, tpp_comm **out, int32_t color, int32_t key);
@@ -235,8 +245,9 @@ TPP_API int32_t tpp_comm_size(const tpp_comm *comm);
  * @param in    count elements, unchanged until the request is over.
  * @param count >= 0; an empty message is a message.
  * @param peer  a rank other than this one.
- * @param tag   the receive with the same tag gets it; equal tags stay in order.
- * @return TPP_OK; TPP_ERR_INVALID; a comm failure.
+ * @param tag   the receive with the same tag gets it; equal tags stay in order. Any but UINT64_MAX,
+ *              which built collectives use.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure.
  *
  * Comm: one message. Since: 0.1.
  */
@@ -248,7 +259,7 @@ TPP_API tpp_status tpp_comm_send_start(tpp_comm *comm, const void *in, int64_t c
  * Post a receive from `peer`. Over when `out` holds the message.
  *
  * @param out count elements; a message of another size or type is TPP_ERR_MISMATCH on both ranks.
- * @return TPP_OK; TPP_ERR_INVALID; a comm failure.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure.
  *
  * Comm: one message. Since: 0.1.
  */
@@ -261,10 +272,10 @@ TPP_API tpp_status tpp_comm_recv_start(tpp_comm *comm, void *out, int64_t count,
  * @param in,out count elements each; out may equal in, else they must not overlap; may be NULL when
  *         count is 0.
  * @param dtype  TPP_F32, TPP_F64, TPP_I32 or TPP_I64.
- * @return TPP_OK; TPP_ERR_INVALID; a comm failure.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure.
  *
- * At most 16 collectives of a comm may be under way. Comm: one all-reduce of count elements. Since:
- * 0.1.
+ * At most 16 collectives of a comm may be under way, else TPP_ERR_INVALID. A local group works on
+ * it when ranks test or wait. Comm: one all-reduce of count elements. Since: 0.1.
  */
 TPP_API tpp_status tpp_comm_all_reduce_start(tpp_comm *comm, const void *in, void *out,
                                              int64_t count, tpp_dtype dtype, tpp_reduce reduce,
@@ -279,7 +290,7 @@ TPP_API tpp_status tpp_comm_all_reduce(tpp_comm *comm, const void *in, void *out
  *
  * @param in  count elements. @param out size * count elements; must not overlap `in`, except that
  *            `in` may be this rank's own part of out.
- * @return TPP_OK; TPP_ERR_INVALID; a comm failure.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure.
  *
  * Comm: one all-gather. Since: 0.1.
  */
@@ -289,7 +300,8 @@ TPP_API tpp_status tpp_comm_all_gather(tpp_comm *comm, const void *in, void *out
 /**
  * Copy the root's `count` elements to every rank.
  *
- * @return TPP_OK; TPP_ERR_INVALID; a comm failure. Comm: one broadcast. Since: 0.1.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure. Comm: one broadcast. Since:
+ * 0.1.
  */
 TPP_API tpp_status tpp_comm_broadcast(tpp_comm *comm, void *inout, int64_t count, tpp_dtype dtype,
                                       int32_t root);
@@ -319,8 +331,8 @@ TPP_API tpp_status tpp_comm_test(tpp_request *request);
 TPP_API tpp_status tpp_comm_wait(tpp_request *request);
 
 /**
- * Make every waiting and every later call of the group fail with TPP_ERR_ABORTED. Twice is fine;
- * NULL is fine.
+ * Make every waiting and every later call of the group fail with TPP_ERR_ABORTED (what is over
+ * already stays TPP_OK). Twice is fine; NULL is fine.
  *
  * Threads: any, at any time before destroy. Since: 0.1.
  */
@@ -328,7 +340,12 @@ TPP_API void tpp_comm_abort(tpp_comm *comm);
 
 /**
  * Write the last 256 operations of this rank, one per line, oldest first: number, kind, count,
- * type, peer, tag.
+ * type, peer (or root), tag; "-" for what it has not. A collective has # and its number among the
+ * collectives in the place of a tag: the number by which all ranks, and messages of failure, know
+ * it.
+ *
+ *     41 all_reduce 4096 float32 - #7
+ *     42 send 1024 float32 1 3
  *
  * @param write the sink. @return TPP_OK; what the sink returned. Threads: the thread that uses
  *         comm. Since: 0.1.

@@ -50,14 +50,20 @@ KERNEL(max_i64, int64_t, x >= y ? x : y)
 static const kernel *kernel_of(tpp_dtype dtype, tpp_reduce reduce) {
     bool max = reduce == TPP_MAX;
     switch (dtype) {
-    case TPP_F32: return max ? &max_f32 : &sum_f32;
-    case TPP_F64: return max ? &max_f64 : &sum_f64;
-    case TPP_I32: return max ? &max_i32 : &sum_i32;
-    default: assert(dtype == TPP_I64); return max ? &max_i64 : &sum_i64;
+    case TPP_F32:
+        return max ? &max_f32 : &sum_f32;
+    case TPP_F64:
+        return max ? &max_f64 : &sum_f64;
+    case TPP_I32:
+        return max ? &max_i32 : &sum_i32;
+    default:
+        assert(dtype == TPP_I64);
+        return max ? &max_i64 : &sum_i64;
     }
 }
 
-void tpp__comm_combine(void *acc, const void *b, int64_t count, tpp_dtype dtype, tpp_reduce reduce) {
+void tpp__comm_combine(void *acc, const void *b, int64_t count, tpp_dtype dtype,
+                       tpp_reduce reduce) {
     kernel_of(dtype, reduce)->onto(acc, b, count);
 }
 
@@ -94,7 +100,8 @@ static void fold_in_order(const block *b, void *acc) {
 }
 
 /* Ranks first .. first + n - 1, n >= 2: the left part is the largest power of two below n. */
-static void fold_tree(const block *b, int32_t first, int32_t n, void *acc) { // NOLINT(misc-no-recursion)
+static void fold_tree(const block *b, int32_t first, int32_t n,
+                      void *acc) { // NOLINT(misc-no-recursion)
     if (n == 2) {
         first_two(b, first, acc);
         return;

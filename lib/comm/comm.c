@@ -22,9 +22,11 @@ tpp_status tpp_comm_create(tpp_comm **out, const tpp_comm_ops *ops, void *ctx, i
     if (size < 1)
         return tpp__fail(TPP_ERR_INVALID, "size = %d; it must be at least 1", size);
     if (rank < 0 || rank >= size)
-        return tpp__fail(TPP_ERR_INVALID, "rank = %d is not in 0 .. %d (size = %d)", rank, size - 1, size);
+        return tpp__fail(TPP_ERR_INVALID, "rank = %d is not in 0 .. %d (size = %d)", rank, size - 1,
+                         size);
     if (timeout != timeout)
-        return tpp__fail(TPP_ERR_INVALID, "timeout is not a number; it must be seconds, 0 or negative");
+        return tpp__fail(TPP_ERR_INVALID,
+                         "timeout is not a number; it must be seconds, 0 or negative");
     status = tpp__allocator_read(&memory, allocator);
     if (status < 0)
         return status;
@@ -75,17 +77,20 @@ static tpp_status check_count(int64_t count, tpp_dtype dtype, int32_t parts) {
         return tpp__fail(TPP_ERR_INVALID,
                          "dtype = %d is unknown; valid: TPP_F32, TPP_F64, TPP_I32, TPP_I64", dtype);
     if (count < 0)
-        return tpp__fail(TPP_ERR_INVALID, "count = %lld is negative; it must be >= 0", (long long)count);
+        return tpp__fail(TPP_ERR_INVALID, "count = %lld is negative; it must be >= 0",
+                         (long long)count);
     if (!tpp__mul(count, width * parts, &bytes))
-        return tpp__fail(TPP_ERR_OVERFLOW, "count = %lld elements of %s times %d parts do not fit into 64 bits",
+        return tpp__fail(TPP_ERR_OVERFLOW,
+                         "count = %lld elements of %s times %d parts do not fit into 64 bits",
                          (long long)count, tpp__dtype_name(dtype), parts);
     return TPP_OK;
 }
 
 static tpp_status check_buffer(const void *buffer, int64_t count, const char *name) {
     if (!buffer && count > 0)
-        return tpp__fail(TPP_ERR_INVALID, "%s is NULL; it may be NULL only when count is 0, and count = %lld",
-                         name, (long long)count);
+        return tpp__fail(TPP_ERR_INVALID,
+                         "%s is NULL; it may be NULL only when count is 0, and count = %lld", name,
+                         (long long)count);
     return TPP_OK;
 }
 
@@ -108,7 +113,8 @@ static tpp_status start_message(tpp_comm *comm, tpp_comm_call *call, tpp_request
         return tpp__fail(TPP_ERR_INVALID, "peer = %d is not in 0 .. %d (size = %d)", call->peer,
                          comm->size - 1, comm->size);
     if (call->peer == comm->rank)
-        return tpp__fail(TPP_ERR_INVALID, "peer = %d is this rank itself; a message goes to another rank",
+        return tpp__fail(TPP_ERR_INVALID,
+                         "peer = %d is this rank itself; a message goes to another rank",
                          call->peer);
     return tpp__comm_start(comm, call, request);
 }
@@ -149,8 +155,8 @@ tpp_status tpp_comm_all_reduce_start(tpp_comm *comm, const void *in, void *out, 
     if (status < 0)
         return status;
     if (reduce < TPP_SUM || reduce > TPP_MAX)
-        return tpp__fail(TPP_ERR_INVALID, "reduce = %d is unknown; valid: TPP_SUM, TPP_SUM_TREE, TPP_MAX",
-                         reduce);
+        return tpp__fail(TPP_ERR_INVALID,
+                         "reduce = %d is unknown; valid: TPP_SUM, TPP_SUM_TREE, TPP_MAX", reduce);
     int64_t bytes = count * tpp__dtype_bytes(dtype);
     if (in != out && overlap(in, bytes, out, bytes))
         return tpp__fail(TPP_ERR_INVALID, "out overlaps in; it must equal in or lie apart from it");
@@ -190,7 +196,8 @@ tpp_status tpp_comm_all_gather(tpp_comm *comm, const void *in, void *out, int64_
         return status;
     int64_t bytes = count * tpp__dtype_bytes(dtype);
     if (overlap(in, bytes, out, bytes * comm->size) && in != (char *)out + bytes * comm->rank)
-        return tpp__fail(TPP_ERR_INVALID, "out overlaps in; in must be this rank's part of out or lie apart");
+        return tpp__fail(TPP_ERR_INVALID,
+                         "out overlaps in; in must be this rank's part of out or lie apart");
     tpp_comm_call call = {.size = sizeof call,
                           .kind = TPP_COMM_ALL_GATHER,
                           .dtype = dtype,
@@ -200,7 +207,8 @@ tpp_status tpp_comm_all_gather(tpp_comm *comm, const void *in, void *out, int64_
     return start_and_wait(comm, &call);
 }
 
-tpp_status tpp_comm_broadcast(tpp_comm *comm, void *inout, int64_t count, tpp_dtype dtype, int32_t root) {
+tpp_status tpp_comm_broadcast(tpp_comm *comm, void *inout, int64_t count, tpp_dtype dtype,
+                              int32_t root) {
     if (!comm)
         return tpp__fail(TPP_ERR_INVALID, "comm is NULL; it must be a handle");
     tpp_status status = check_count(count, dtype, 1);
@@ -209,8 +217,8 @@ tpp_status tpp_comm_broadcast(tpp_comm *comm, void *inout, int64_t count, tpp_dt
     if (status < 0)
         return status;
     if (root < 0 || root >= comm->size)
-        return tpp__fail(TPP_ERR_INVALID, "root = %d is not in 0 .. %d (size = %d)", root, comm->size - 1,
-                         comm->size);
+        return tpp__fail(TPP_ERR_INVALID, "root = %d is not in 0 .. %d (size = %d)", root,
+                         comm->size - 1, comm->size);
     tpp_comm_call call = {.size = sizeof call,
                           .kind = TPP_COMM_BROADCAST,
                           .dtype = dtype,
@@ -238,7 +246,8 @@ tpp_status tpp_comm_split(tpp_comm *comm, tpp_comm **out, int32_t color, int32_t
     if (status < 0)
         return status;
     if (!comm->ops.split)
-        return tpp__fail(TPP_ERR_UNSUPPORTED, "ops.split is NULL: this transport cannot make sub-groups");
+        return tpp__fail(TPP_ERR_UNSUPPORTED,
+                         "ops.split is NULL: this transport cannot make sub-groups");
     tpp_comm_call call = {.size = sizeof call, .kind = TPP__COMM_SPLIT};
     tpp__comm_note_add(comm, &call);
     status = comm->ops.split(comm->ctx, color, key, out);

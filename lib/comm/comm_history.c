@@ -15,10 +15,14 @@ const char *tpp__comm_kind_name(tpp_comm_kind kind) {
 
 const char *tpp__comm_reduce_name(tpp_reduce reduce) {
     switch (reduce) {
-    case TPP_SUM: return "TPP_SUM";
-    case TPP_SUM_TREE: return "TPP_SUM_TREE";
-    case TPP_MAX: return "TPP_MAX";
-    default: return "unknown reduction";
+    case TPP_SUM:
+        return "TPP_SUM";
+    case TPP_SUM_TREE:
+        return "TPP_SUM_TREE";
+    case TPP_MAX:
+        return "TPP_MAX";
+    default:
+        return "unknown reduction";
     }
 }
 
@@ -38,8 +42,9 @@ void tpp__comm_note_add(tpp_comm *comm, const tpp_comm_call *call) {
 }
 
 static void write_note(tpp__text *text, uint64_t number, const tpp__comm_note *note) {
-    tpp__text_f(text, "%llu %s %lld %s ", (unsigned long long)number, tpp__comm_kind_name(note->kind),
-                (long long)note->count, note->dtype ? tpp__dtype_name(note->dtype) : "-");
+    tpp__text_f(text, "%llu %s %lld %s ", (unsigned long long)number,
+                tpp__comm_kind_name(note->kind), (long long)note->count,
+                note->dtype ? tpp__dtype_name(note->dtype) : "-");
     if (note->peer >= 0)
         tpp__text_f(text, "%d ", note->peer);
     else

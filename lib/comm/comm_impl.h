@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <tpp/comm.h>
 
-/* Life of a call: a public function of comm.c checks its arguments and describes the operation in a
- * tpp_comm_call; tpp__comm_start notes it in the history and hands it to the transport's table, or to
- * fallback.c where the table has no collectives; tpp_comm_test and _wait ask the table until it is over.
- * The first failure sticks to the handle and aborts the group. */
+/* Life of a call: a public function of comm.c checks its arguments and describes the operation
+ * in a tpp_comm_call; tpp__comm_start notes it in the history and hands it to the transport's
+ * table, or to fallback.c where the table has no collectives; tpp_comm_test and _wait ask the
+ * table until it is over. The first failure sticks to the handle and aborts the group. */
 
 #define TPP__COMM_SPLIT 7 /* a tpp_comm_kind that only the history and local groups see */
 #define TPP__COMM_HISTORY 256
@@ -34,15 +34,15 @@ struct tpp_comm {
     void *ctx;
     int32_t rank;
     int32_t size;
-    double timeout;           /* seconds; <= 0: none */
-    bool (*full)(void *ctx);  /* true: no further collective may be started now; NULL: never */
-    char *buffer;             /* TPP__COMM_CHUNK bytes for built collectives; NULL: not needed */
-    tpp_request parts[2];     /* of a built collective; here because a failed one may be left behind */
-    int64_t bytes;            /* of this struct and its buffer; 0: part of ctx, freed with it */
-    tpp_allocator allocator;  /* that the struct came from */
-    atomic_int failed;        /* first failure, a tpp_status; 0: none */
-    uint64_t operations;      /* started since create */
-    uint64_t collectives;     /* of these */
+    double timeout;          /* seconds; <= 0: none */
+    bool (*full)(void *ctx); /* true: no further collective may be started now; NULL: never */
+    char *buffer;            /* TPP__COMM_CHUNK bytes for built collectives; NULL: not needed */
+    tpp_request parts[2]; /* of a built collective; here because a failed one may be left behind */
+    int64_t bytes;        /* of this struct and its buffer; 0: part of ctx, freed with it */
+    tpp_allocator allocator; /* that the struct came from */
+    atomic_int failed;       /* first failure, a tpp_status; 0: none */
+    uint64_t operations;     /* started since create */
+    uint64_t collectives;    /* of these */
     tpp__comm_note history[TPP__COMM_HISTORY];
 };
 
@@ -50,9 +50,9 @@ struct tpp_comm {
 void tpp__comm_init(tpp_comm *comm, const tpp_comm_ops *ops, void *ctx, int32_t rank, int32_t size,
                     double timeout);
 
-/* What the public calls do after their checks; a decorator calls these on the comm it wraps, so that
- * the request keeps the outer comm. An operation that is over when start returns sets request->comm to
- * NULL. */
+/* What the public calls do after their checks; a decorator calls these on the comm it wraps, so
+ * that the request keeps the outer comm. An operation that is over when start returns sets
+ * request->comm to NULL. */
 tpp_status tpp__comm_start(tpp_comm *comm, const tpp_comm_call *call, tpp_request *request);
 tpp_status tpp__comm_test(tpp_comm *comm, tpp_request *request);
 /* deadline: monotonic seconds, 0: none. */
@@ -86,7 +86,8 @@ typedef struct tpp__comm_fold {
     tpp_reduce reduce;
 } tpp__comm_fold;
 
-/* Combine elements begin .. end - 1 of all inputs into all outputs. An output may equal any input. */
+/* Combine elements begin .. end - 1 of all inputs into all outputs. An output may equal any
+ * input. */
 void tpp__comm_fold_slice(const tpp__comm_fold *fold, int64_t begin, int64_t end);
 
 #endif

@@ -31,11 +31,13 @@ static bool can_go_on(void *arg) {
     return tpp__local_can_advance(me) || tpp__local_quiet(me->group);
 }
 
-static void describe_wait(tpp__local_rank *me, const tpp__local_node *node, char *text, size_t bytes) {
+static void describe_wait(tpp__local_rank *me, const tpp__local_node *node, char *text,
+                          size_t bytes) {
     long long ms = (long long)(1e3 * me->comm.timeout);
     if (node->kind == TPP_COMM_SEND || node->kind == TPP_COMM_RECV) {
         bool send = node->kind == TPP_COMM_SEND;
-        snprintf(text, bytes, "rank %d waited %lld ms to %s %lld %s %s rank %d, tag %llu: rank %d has not %s",
+        snprintf(text, bytes,
+                 "rank %d waited %lld ms to %s %lld %s %s rank %d, tag %llu: rank %d has not %s",
                  me->rank, ms, send ? "send" : "receive", (long long)node->count,
                  tpp__dtype_name(node->dtype), send ? "to" : "from", node->peer,
                  (unsigned long long)node->tag, node->peer, send ? "received it" : "sent it");
@@ -44,9 +46,10 @@ static void describe_wait(tpp__local_rank *me, const tpp__local_node *node, char
     char missing[160];
     tpp__local_missing(me, missing, sizeof missing);
     const tpp__local_slot *slot = tpp__local_slot_of(me->group, me->rank, me->done);
-    snprintf(text, bytes, "rank %d waited %lld ms in collective %llu (%s of %lld %s): %s", me->rank, ms,
-             (unsigned long long)me->done + 1, tpp__comm_kind_name(slot->kind), (long long)slot->count,
-             slot->dtype ? tpp__dtype_name(slot->dtype) : "elements", missing);
+    snprintf(text, bytes, "rank %d waited %lld ms in collective %llu (%s of %lld %s): %s", me->rank,
+             ms, (unsigned long long)me->done + 1, tpp__comm_kind_name(slot->kind),
+             (long long)slot->count, slot->dtype ? tpp__dtype_name(slot->dtype) : "elements",
+             missing);
 }
 
 tpp_status tpp__local_wait(void *ctx, tpp_request *request, double deadline) {
@@ -59,7 +62,8 @@ tpp_status tpp__local_wait(void *ctx, tpp_request *request, double deadline) {
         double until = late || deadline <= 0 ? TPP__FOREVER : deadline;
         if (tpp__spot_wait(&me->spot, can_go_on, node, me->group->spins, until))
             continue;
-        /* Go on waiting, for the moment at which nobody holds our buffers: the group is aborted now. */
+        /* Go on waiting, for the moment at which nobody holds our buffers: the group is aborted
+         * now. */
         late = true;
         describe_wait(me, node, text, sizeof text);
         tpp__local_fail(me->group, me->rank, TPP_ERR_TIMEOUT, text);
@@ -139,8 +143,8 @@ static void adopt(tpp__local_group *parent, tpp__local_group *child) {
         tpp__local_fail(child, -1, TPP_ERR_ABORTED, "");
 }
 
-tpp__local_group *tpp__local_group_create(const tpp_allocator *allocator, int32_t size, double timeout,
-                                          int32_t spins, tpp__local_group *parent) {
+tpp__local_group *tpp__local_group_create(const tpp_allocator *allocator, int32_t size,
+                                          double timeout, int32_t spins, tpp__local_group *parent) {
     int64_t bytes = (int64_t)(sizeof(tpp__local_group) + (uint64_t)size * sizeof(tpp__local_rank));
     tpp__local_group *group = tpp__alloc(allocator, bytes);
     if (!group)
@@ -183,9 +187,11 @@ tpp_status tpp_comm_local_create(tpp_comm **out, int32_t n, const tpp_comm_local
     if (n < 1 || n > TPP__LOCAL_MOST_RANKS)
         return tpp__fail(TPP_ERR_INVALID, "n = %d is not in 1 .. %d", n, TPP__LOCAL_MOST_RANKS);
     if (known.timeout != known.timeout)
-        return tpp__fail(TPP_ERR_INVALID, "desc.timeout is not a number; it must be seconds, 0 or negative");
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.timeout is not a number; it must be seconds, 0 or negative");
     if (known.spins < 0)
-        return tpp__fail(TPP_ERR_INVALID, "desc.spins = %d is negative; it must be >= 0", known.spins);
+        return tpp__fail(TPP_ERR_INVALID, "desc.spins = %d is negative; it must be >= 0",
+                         known.spins);
     int32_t spins = known.spins > 0 ? known.spins : 200;
     tpp__local_group *group = tpp__local_group_create(&allocator, n, known.timeout, spins, NULL);
     for (int32_t r = 0; r < n; r++)

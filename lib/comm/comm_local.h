@@ -8,18 +8,19 @@
 
 /* A local group is one piece of memory that all its handles share.
  *
- * Collectives. Number s of every rank has slot s % RING in each rank's ring. Starting one publishes what
- * this rank gives and counts `arrived`; the work happens in test and wait, in order, once all have
- * arrived: compare what the ranks said, then read the others' slots. Small inputs are copied into the
- * slot, so nobody has to wait for the readers. Large ones are worked on in place, each rank writing its
- * slice of every output, and then all wait until `finished`.
+ * Collectives. Number s of every rank has slot s % RING in each rank's ring. Starting one publishes
+ * what this rank gives and counts `arrived`; the work happens in test and wait, in order, once all
+ * have arrived: compare what the ranks said, then read the others' slots. Small inputs are copied
+ * into the slot, so nobody has to wait for the readers. Large ones are worked on in place, each
+ * rank writing its slice of every output, and then all wait until `finished`.
  *
- * A slot is free again in time without a further count: a rank has at most LIMIT collectives under way,
- * so no rank can be more than 2 * LIMIT = RING ahead of one that still reads.
+ * A slot is free again in time without a further count: a rank has at most LIMIT collectives under
+ * way, so no rank can be more than 2 * LIMIT = RING ahead of one that still reads.
  *
- * Abort. Who fails a group sets `aborted` and wakes everybody. A rank touches other ranks' buffers only
- * between enter and leave, and enter refuses once the group is aborted; a rank gives its own buffers back
- * only when nobody is inside (quiet). So a failed call never leaves a peer with a dangling pointer. */
+ * Abort. Who fails a group sets `aborted` and wakes everybody. A rank touches other ranks'
+ * buffers only between enter and leave, and enter refuses once the group is aborted; a rank
+ * gives its own buffers back only when nobody is inside (quiet). So a failed call never leaves a
+ * peer with a dangling pointer. */
 
 enum {
     TPP__LOCAL_LIMIT = 16,
@@ -47,7 +48,8 @@ typedef struct tpp__local_slot {
     _Alignas(8) char small[TPP__LOCAL_SMALL];
 } tpp__local_slot;
 
-/* Notes in tpp_request.reserved. While a message waits for its partner they are linked into a mailbox. */
+/* Notes in tpp_request.reserved. While a message waits for its partner they are linked into a
+ * mailbox. */
 typedef struct __attribute__((may_alias)) tpp__local_node {
     struct tpp__local_node *next;
     tpp__local_rank *owner;
@@ -88,7 +90,8 @@ struct tpp__local_rank {
     tpp__local_slot ring[TPP__LOCAL_RING];
 };
 
-/* How many ranks have come, over all rounds of the ring; only large collectives count `finished`. */
+/* How many ranks have come, over all rounds of the ring; only large collectives count
+ * `finished`. */
 typedef struct tpp__local_meeting {
     _Alignas(64) atomic_uint_least64_t arrived;
     atomic_uint_least64_t finished;
@@ -112,9 +115,10 @@ struct tpp__local_group {
     tpp__local_rank ranks[];
 };
 
-/* Life of a group (comm_local.c). The parent may be NULL; a child of a failed parent is born failed. */
-tpp__local_group *tpp__local_group_create(const tpp_allocator *allocator, int32_t size, double timeout,
-                                          int32_t spins, tpp__local_group *parent);
+/* Life of a group (comm_local.c). The parent may be NULL; a child of a failed parent is born
+ * failed. */
+tpp__local_group *tpp__local_group_create(const tpp_allocator *allocator, int32_t size,
+                                          double timeout, int32_t spins, tpp__local_group *parent);
 void tpp__local_group_destroy(tpp__local_group *group); /* all handles at once */
 
 /* Failure (comm_local_abort.c). */
@@ -123,7 +127,8 @@ void tpp__local_fail(tpp__local_group *group, int32_t culprit, tpp_status status
 bool tpp__local_enter(tpp__local_rank *me);
 void tpp__local_leave(tpp__local_rank *me);
 bool tpp__local_quiet(tpp__local_group *group); /* aborted, and nobody is inside */
-/* What to say when one cannot go on: pending, or once quiet, the group's failure with its sentence. */
+/* What to say when one cannot go on: pending, or once quiet, the group's failure with its
+ * sentence. */
 tpp_status tpp__local_blocked(tpp__local_rank *me);
 tpp_status tpp__local_failure(tpp__local_rank *me);
 void tpp__local_wake_all(tpp__local_group *group);

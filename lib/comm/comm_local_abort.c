@@ -5,15 +5,16 @@
 
 #include <stdio.h>
 
-/* How a local group fails: once, for one reason, on all ranks, without pulling a buffer from under a
- * rank that is using it. */
+/* How a local group fails: once, for one reason, on all ranks, without pulling a buffer from
+ * under a rank that is using it. */
 
 void tpp__local_wake_all(tpp__local_group *group) {
     for (int32_t r = 0; r < group->size; r++)
         tpp__spot_wake(&group->ranks[r].spot);
 }
 
-void tpp__local_fail(tpp__local_group *group, int32_t culprit, tpp_status status, const char *text) {
+void tpp__local_fail(tpp__local_group *group, int32_t culprit, tpp_status status,
+                     const char *text) {
     tpp__lock_take(&group->lock);
     if (atomic_load(&group->aborted)) {
         tpp__lock_give(&group->lock);
@@ -31,7 +32,8 @@ void tpp__local_fail(tpp__local_group *group, int32_t culprit, tpp_status status
 }
 
 bool tpp__local_enter(tpp__local_rank *me) {
-    /* Both sides of this pair are sequentially consistent: either we see aborted, or who aborts sees us. */
+    /* Both sides of this pair are sequentially consistent: either we see aborted, or who aborts
+     * sees us. */
     atomic_store(&me->inside, 1);
     if (!atomic_load(&me->group->aborted))
         return true;
@@ -60,7 +62,8 @@ tpp_status tpp__local_failure(tpp__local_rank *me) {
     if (group->culprit == me->rank && group->status != TPP_ERR_ABORTED)
         return tpp__fail(group->status, "%s", group->text);
     if (group->culprit < 0)
-        return tpp__fail(TPP_ERR_ABORTED, "the group was aborted together with the group it was split from");
+        return tpp__fail(TPP_ERR_ABORTED,
+                         "the group was aborted together with the group it was split from");
     return tpp__fail(TPP_ERR_ABORTED, "the group was aborted through rank %d%s%s", group->culprit,
                      group->text[0] ? ": " : "", group->text);
 }

@@ -8,8 +8,6 @@
 
 /* Collectives of a local group; comm_local.h says how they meet. */
 
-#define CLOSED (UINT64_C(1) << 63) /* of a count of finished ranks: it will never be complete */
-
 tpp__local_slot *tpp__local_slot_of(tpp__local_group *group, int32_t rank, uint64_t number) {
     return &group->ranks[rank].ring[number % TPP__LOCAL_RING];
 }
@@ -60,7 +58,8 @@ static void publish(tpp__local_slot *slot, int32_t rank, const tpp_comm_call *ca
     slot->child = NULL;
     slot->leads = false;
     slot->large += !is_small(slot);
-    int64_t bytes = call->kind == TPP__COMM_SPLIT ? (int64_t)(2 * sizeof(int32_t)) : slot_bytes(slot);
+    int64_t bytes =
+        call->kind == TPP__COMM_SPLIT ? (int64_t)(2 * sizeof(int32_t)) : slot_bytes(slot);
     bool read = call->kind != TPP_COMM_BROADCAST || call->peer == rank;
     if (bytes <= 0 || bytes > TPP__LOCAL_SMALL || !read)
         return;
@@ -94,13 +93,14 @@ static void describe(const tpp__local_slot *slot, char *text, size_t bytes) {
         snprintf(detail, sizeof detail, ", %s", tpp__comm_reduce_name(slot->reduce));
     if (slot->kind == TPP_COMM_BROADCAST)
         snprintf(detail, sizeof detail, ", root %d", slot->peer);
-    snprintf(text, bytes, "%s of %lld %s%s", tpp__comm_kind_name(slot->kind), (long long)slot->count,
-             slot->dtype ? tpp__dtype_name(slot->dtype) : "elements", detail);
+    snprintf(text, bytes, "%s of %lld %s%s", tpp__comm_kind_name(slot->kind),
+             (long long)slot->count, slot->dtype ? tpp__dtype_name(slot->dtype) : "elements",
+             detail);
 }
 
 static bool same_call(const tpp__local_slot *a, const tpp__local_slot *b) {
-    return a->kind == b->kind && a->dtype == b->dtype && a->reduce == b->reduce && a->peer == b->peer &&
-           a->count == b->count;
+    return a->kind == b->kind && a->dtype == b->dtype && a->reduce == b->reduce &&
+           a->peer == b->peer && a->count == b->count;
 }
 
 /* The first rank that says something else than rank 0, or -1; every rank finds the same. */
@@ -117,7 +117,8 @@ static tpp_status mismatch(tpp__local_rank *me, int32_t other) {
     char ours[128], theirs[128], text[TPP__LOCAL_TEXT];
     describe(tpp__local_slot_of(me->group, 0, me->done), ours, sizeof ours);
     describe(tpp__local_slot_of(me->group, other, me->done), theirs, sizeof theirs);
-    snprintf(text, sizeof text, "the ranks disagree on collective %llu: rank 0 calls %s, rank %d calls %s",
+    snprintf(text, sizeof text,
+             "the ranks disagree on collective %llu: rank 0 calls %s, rank %d calls %s",
              (unsigned long long)me->done + 1, ours, other, theirs);
     tpp__local_fail(me->group, me->rank, TPP_ERR_MISMATCH, text);
     return tpp__fail(TPP_ERR_MISMATCH, "%s", text);
@@ -159,7 +160,9 @@ static void copy_from(tpp__local_rank *me, uint64_t number, int32_t rank, int64_
 static void work(tpp__local_rank *me, uint64_t number, bool small) {
     const tpp__local_slot *mine = tpp__local_slot_of(me->group, me->rank, number);
     switch (mine->kind) {
-    case TPP_COMM_ALL_REDUCE: all_reduce(me, number, small); break;
+    case TPP_COMM_ALL_REDUCE:
+        all_reduce(me, number, small);
+        break;
     case TPP_COMM_ALL_GATHER:
         for (int32_t r = 0; r < me->group->size; r++)
             copy_from(me, number, r, r * slot_bytes(mine));
@@ -168,22 +171,13 @@ static void work(tpp__local_rank *me, uint64_t number, bool small) {
         if (me->rank != mine->peer)
             copy_from(me, number, mine->peer, 0);
         break;
-    case TPP__COMM_SPLIT: tpp__local_split_work(me, number); break;
-    default: break;
+    case TPP__COMM_SPLIT:
+        tpp__local_split_work(me, number);
+        break;
+    default:
+        break;
     }
     atomic_store_explicit(&me->worked, number + 1, memory_order_release);
-}
-
-/* After an abort: true when nobody can finish any more, so that all ranks see this collective fail. A
- * split needs that, because its result belongs to somebody. */
-static bool close_finish(tpp__local_rank *me, uint64_t number) {
-    atomic_uint_least64_t *count = &meeting_of(me->group, number)->finished;
-    uint64_t seen = atomic_load(count);
-    while (seen != every_finish(me, number)) {
-        if (seen & CLOSED || atomic_compare_exchange_weak(count, &seen, seen | CLOSED))
-            return true;
-    }
-    return false;
 }
 
 /* The oldest collective that is under way. */
@@ -201,13 +195,15 @@ static tpp_status advance_one(tpp__local_rank *me) {
             return tpp__local_blocked(me);
         work(me, number, small);
         if (!small) {
-            tpp__local_leave(me);
             count_in(group, &meeting_of(group, number)->finished, every_finish(me, number));
+            tpp__local_leave(me);
         }
     }
     if (!small && !all_finished(me, number)) {
+        /* Once an aborted group is quiet this count stays as it is, so that all ranks see the same
+         * end: a split, whose result belongs to somebody, depends on that. */
         tpp_status status = tpp__local_blocked(me);
-        if (status > 0 || close_finish(me, number))
+        if (status > 0 || !all_finished(me, number))
             return status;
     }
     me->done++;

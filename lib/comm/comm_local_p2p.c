@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Messages of a local group. Every rank has a mailbox of sends and receives that have no partner yet;
- * who comes second copies straight from buffer to buffer and ends both requests. */
+/* Messages of a local group. Every rank has a mailbox of sends and receives that have no partner
+ * yet; who comes second copies straight from buffer to buffer and ends both requests. */
 
 static void append(tpp__local_list *list, tpp__local_node *node) {
     node->next = NULL;
@@ -29,7 +29,8 @@ static tpp__local_node *take(tpp__local_list *list, tpp__local_node *before) {
     return node;
 }
 
-/* The first node with this tag that `owner` posted (a send) or that waits for peer `peer` (a receive). */
+/* The first node with this tag that `owner` posted (a send) or that waits for peer `peer` (a
+ * receive). */
 static tpp__local_node *take_partner(tpp__local_list *list, const tpp__local_node *node) {
     tpp__local_node *before = NULL;
     for (tpp__local_node *it = list->first; it; before = it, it = it->next) {
@@ -116,10 +117,11 @@ tpp_status tpp__local_recv(void *ctx, const tpp_comm_call *call, tpp_request *re
 
 static tpp_status misfit(tpp__local_rank *me, const tpp__local_node *node) {
     bool send = node->kind == TPP_COMM_SEND;
-    tpp__fail(TPP_ERR_MISMATCH, "rank %d %s %lld %s %s rank %d with tag %llu, which %s %lld %s", me->rank,
-              send ? "sends" : "receives", (long long)node->count, tpp__dtype_name(node->dtype),
-              send ? "to" : "from", node->peer, (unsigned long long)node->tag,
-              send ? "receives" : "sends", (long long)node->met_count, tpp__dtype_name(node->met_dtype));
+    tpp__fail(TPP_ERR_MISMATCH, "rank %d %s %lld %s %s rank %d with tag %llu, which %s %lld %s",
+              me->rank, send ? "sends" : "receives", (long long)node->count,
+              tpp__dtype_name(node->dtype), send ? "to" : "from", node->peer,
+              (unsigned long long)node->tag, send ? "receives" : "sends",
+              (long long)node->met_count, tpp__dtype_name(node->met_dtype));
     tpp__local_fail(me->group, me->rank, TPP_ERR_MISMATCH, tpp_message());
     return TPP_ERR_MISMATCH;
 }

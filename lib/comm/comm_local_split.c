@@ -3,8 +3,9 @@
 
 #include "base/check.h"
 
-/* Sub-groups of a local group: a collective in which every rank says its colour and key. The lowest rank
- * of each colour makes the group; when all have finished, everybody takes its handle from there. */
+/* Sub-groups of a local group: a collective in which every rank says its colour and key. The
+ * lowest rank of each colour makes the group; when all have finished, everybody takes its handle
+ * from there. */
 
 static const int32_t *said(tpp__local_group *group, int32_t rank, uint64_t number) {
     return tpp__local_slot_of(group, rank, number)->in;
@@ -23,7 +24,8 @@ void tpp__local_split_work(tpp__local_rank *me, uint64_t number) {
     if (color < 0 || lower > 0)
         return;
     mine->leads = true;
-    mine->child = tpp__local_group_create(&group->allocator, members, me->comm.timeout, group->spins, group);
+    mine->child =
+        tpp__local_group_create(&group->allocator, members, me->comm.timeout, group->spins, group);
 }
 
 /* The rank that could not make its group, or -1; every rank finds the same. */
@@ -78,8 +80,8 @@ tpp_status tpp__local_split(void *ctx, int32_t color, int32_t key, tpp_comm **ou
         /* The pointer stays in the slot, where others may still look whether it is NULL. */
         if (mine->child)
             tpp__local_group_destroy(mine->child);
-        return tpp__fail(TPP_ERR_NO_MEMORY, "rank %d had no memory for the sub-group of color = %d", poor,
-                         said(me->group, poor, number)[0]);
+        return tpp__fail(TPP_ERR_NO_MEMORY, "rank %d had no memory for the sub-group of color = %d",
+                         poor, said(me->group, poor, number)[0]);
     }
     if (color >= 0)
         *out = handle_of(me, number);

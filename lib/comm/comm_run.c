@@ -74,7 +74,8 @@ tpp_status tpp__comm_start(tpp_comm *comm, const tpp_comm_call *call, tpp_reques
 }
 
 tpp_status tpp__comm_test(tpp_comm *comm, tpp_request *request) {
-    /* A transport that can abort ends its requests itself: only it knows who else holds the buffers. */
+    /* A transport that can abort ends its requests itself: only it knows who else holds the
+     * buffers. */
     tpp_status status = comm->ops.abort ? TPP_OK : tpp__comm_usable(comm);
     if (status == TPP_OK)
         status = comm->ops.test(comm->ctx, request);
@@ -112,9 +113,9 @@ static tpp_status block(tpp_comm *comm, tpp_request *request, double deadline) {
 tpp_status tpp__comm_wait(tpp_comm *comm, tpp_request *request, double deadline) {
     tpp_status status = block(comm, request, deadline);
     if (status > 0)
-        status = tpp__fail(TPP_ERR_TIMEOUT, "rank %d of %d: operation %llu was not over after %lld ms",
-                           comm->rank, comm->size, (unsigned long long)comm->operations,
-                           (long long)(1e3 * comm->timeout));
+        status = tpp__fail(
+            TPP_ERR_TIMEOUT, "rank %d of %d: operation %llu was not over after %lld ms", comm->rank,
+            comm->size, (unsigned long long)comm->operations, (long long)(1e3 * comm->timeout));
     return status < 0 ? tpp__comm_broken(comm, status) : TPP_OK;
 }
 

@@ -84,7 +84,8 @@ static tpp_status check_traced(const tpp_comm *comm) {
     if (!comm)
         return tpp__fail(TPP_ERR_INVALID, "comm is NULL; it must be a handle");
     if (comm->ops.send != traced_start)
-        return tpp__fail(TPP_ERR_UNSUPPORTED, "comm is not a traced comm; make one with tpp_comm_traced_create");
+        return tpp__fail(TPP_ERR_UNSUPPORTED,
+                         "comm is not a traced comm; make one with tpp_comm_traced_create");
     return TPP_OK;
 }
 
@@ -93,8 +94,8 @@ tpp_status tpp_comm_traced_get(const tpp_comm *comm, tpp_comm_kind kind, tpp_com
     if (status < 0)
         return status;
     if (kind < TPP_COMM_SEND || kind > TPP_COMM_BARRIER)
-        return tpp__fail(TPP_ERR_INVALID, "kind = %d is unknown; valid: TPP_COMM_SEND .. TPP_COMM_BARRIER",
-                         kind);
+        return tpp__fail(TPP_ERR_INVALID,
+                         "kind = %d is unknown; valid: TPP_COMM_SEND .. TPP_COMM_BARRIER", kind);
     if (!out)
         return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a tpp_comm_count");
     const traced *me = comm->ctx;

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Collectives out of send and receive, for a transport that has no others. They give the same bits as
- * the local group: sums go along the chain of ranks, or along the tree, never in order of arrival. */
+/* Collectives out of send and receive, for a transport that has no others. They give the same
+ * bits as the local group: sums go along the chain of ranks, or along the tree, never in order
+ * of arrival. */
 
 typedef struct walk {
     tpp_comm *comm;
@@ -52,8 +53,8 @@ static tpp_status finish(walk *w, int32_t peer, tpp_request *request) {
         status = tpp__comm_wait(comm, request, tpp__comm_deadline(comm));
     request->comm = NULL;
     if (status == TPP_ERR_TIMEOUT)
-        tpp__fail(status, "rank %d waited %lld ms in %s %llu for a message with rank %d", comm->rank,
-                  (long long)(1e3 * comm->timeout), tpp__comm_kind_name(w->call->kind),
+        tpp__fail(status, "rank %d waited %lld ms in %s %llu for a message with rank %d",
+                  comm->rank, (long long)(1e3 * comm->timeout), tpp__comm_kind_name(w->call->kind),
                   (unsigned long long)comm->collectives, peer);
     return status;
 }
@@ -122,7 +123,8 @@ static void broadcast(walk *w, int32_t root) {
     }
 }
 
-/* One chunk of the sum so far comes from the rank below, and goes on with this rank's part added. */
+/* One chunk of the sum so far comes from the rank below, and goes on with this rank's part
+ * added. */
 static void chain_chunk(walk *w, int64_t at, int64_t count) {
     tpp_comm *comm = w->comm;
     const void *sum = in_at(w, at);
@@ -188,16 +190,25 @@ static void all_gather(walk *w) {
 static void barrier(walk *w) {
     const int64_t rank = w->comm->rank, size = w->comm->size;
     for (int64_t step = 1; step < size; step *= 2)
-        pass(w, (int32_t)((rank + step) % size), NULL, (int32_t)((rank - step + size) % size), NULL, 0);
+        pass(w, (int32_t)((rank + step) % size), NULL, (int32_t)((rank - step + size) % size), NULL,
+             0);
 }
 
 tpp_status tpp__comm_fallback(tpp_comm *comm, const tpp_comm_call *call) {
     walk w = {comm, call, tpp__dtype_bytes(call->dtype), TPP_OK};
     switch (call->kind) {
-    case TPP_COMM_ALL_REDUCE: all_reduce(&w); break;
-    case TPP_COMM_ALL_GATHER: all_gather(&w); break;
-    case TPP_COMM_BROADCAST: broadcast(&w, call->peer); break;
-    default: barrier(&w); break;
+    case TPP_COMM_ALL_REDUCE:
+        all_reduce(&w);
+        break;
+    case TPP_COMM_ALL_GATHER:
+        all_gather(&w);
+        break;
+    case TPP_COMM_BROADCAST:
+        broadcast(&w, call->peer);
+        break;
+    default:
+        barrier(&w);
+        break;
     }
     return w.status;
 }

@@ -1,8 +1,9 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Time of barriers and all-reduces of a local group, in microseconds, next to the bare kernel: two
- * threads that meet at a spinning barrier, and each adds its half into both results. The best of many
- * short batches, because anything else that runs on the machine only makes them slower. */
+/* Time of barriers and all-reduces of a local group, in microseconds, next to the bare kernel:
+ * two threads that meet at a spinning barrier, and each adds its half into both results. The
+ * best of many short batches, because anything else that runs on the machine only makes them
+ * slower. */
 
 #include <tpp/comm.h>
 
@@ -75,7 +76,8 @@ static void must(tpp_status status) {
 }
 
 static void comm_reduce(bench *b, int32_t rank) {
-    must(tpp_comm_all_reduce(b->comms[rank], b->in[rank], b->out[rank], b->count, TPP_F32, TPP_SUM));
+    must(
+        tpp_comm_all_reduce(b->comms[rank], b->in[rank], b->out[rank], b->count, TPP_F32, TPP_SUM));
 }
 
 static void comm_barrier(bench *b, int32_t rank) {
@@ -114,7 +116,8 @@ static void make_ranks(bench *b, int64_t bytes) {
 }
 
 /* Microseconds of one call, of the comm and of the bare kernel (bare: or NULL). */
-static double measure(int32_t ranks, int64_t bytes, void (*once)(bench *b, int32_t rank), double *bare) {
+static double measure(int32_t ranks, int64_t bytes, void (*once)(bench *b, int32_t rank),
+                      double *bare) {
     bench b = {.ranks = ranks, .count = bytes / 4, .once = {once, bare ? bare_reduce : NULL}};
     b.best[0] = b.best[1] = 1e9;
     double guess = ((double)bytes * 3e-11 + 5e-7) * (ranks > 2 ? 30 : 1);
@@ -143,7 +146,8 @@ int main(void) {
     printf("barrier   2 ranks %.2f us", measure(2, 8, comm_barrier, NULL));
     printf("   4 ranks %.2f us", measure(4, 8, comm_barrier, NULL));
     printf("   8 ranks %.2f us\n\n", measure(8, 8, comm_barrier, NULL));
-    printf("%10s %10s %10s %9s %10s %10s\n", "bytes", "bare us", "2 ranks", "2 / bare", "4 ranks", "8 ranks");
+    printf("%10s %10s %10s %9s %10s %10s\n", "bytes", "bare us", "2 ranks", "2 / bare", "4 ranks",
+           "8 ranks");
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         double bare, two = measure(2, sizes[s], comm_reduce, &bare);
         printf("%10lld %10.2f %10.2f %9.2f", (long long)sizes[s], bare, two, two / bare);

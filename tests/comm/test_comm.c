@@ -32,7 +32,8 @@ static int no_ranks(void **state) {
 #define REFUSED(call, name) refused((call), TPP_ERR_INVALID, (name), __LINE__)
 static void refused(tpp_status got, tpp_status want, const char *name, int line) {
     if (got != want || strncmp(tpp_message(), name, strlen(name)) != 0)
-        fail_msg("line %d: %s: \"%s\" is not about %s", line, tpp_status_name(got), tpp_message(), name);
+        fail_msg("line %d: %s: \"%s\" is not about %s", line, tpp_status_name(got), tpp_message(),
+                 name);
 }
 
 static void messages(void **state) {
@@ -47,8 +48,8 @@ static void messages(void **state) {
     REFUSED(tpp_comm_send_start(c, x, 1, TPP_F32, 2, 0, &request), "peer = 2 is not in 0 .. 1");
     REFUSED(tpp_comm_recv_start(c, x, 1, TPP_F32, -1, 0, &request), "peer = -1");
     REFUSED(tpp_comm_recv_start(c, x, 1, TPP_F32, 0, 0, &request), "peer = 0 is this rank");
-    refused(tpp_comm_recv_start(c, x, INT64_MAX / 4, TPP_F64, 1, 0, &request), TPP_ERR_OVERFLOW, "count = ",
-            __LINE__);
+    refused(tpp_comm_recv_start(c, x, INT64_MAX / 4, TPP_F64, 1, 0, &request), TPP_ERR_OVERFLOW,
+            "count = ", __LINE__);
     REFUSED(tpp_comm_test(NULL), "request is NULL");
     REFUSED(tpp_comm_wait(NULL), "request is NULL");
 }
@@ -66,8 +67,8 @@ static void reductions(void **state) {
     REFUSED(tpp_comm_all_reduce(c, x, y, 1, TPP_F32, 4), "reduce = 4");
     REFUSED(tpp_comm_all_reduce(c, x, x + 3, 4, TPP_F32, TPP_SUM), "out overlaps in");
     REFUSED(tpp_comm_all_reduce(c, x + 3, x, 4, TPP_F32, TPP_SUM), "out overlaps in");
-    refused(tpp_comm_all_reduce(c, x, y, INT64_MAX / 2, TPP_F32, TPP_SUM), TPP_ERR_OVERFLOW, "count = ",
-            __LINE__);
+    refused(tpp_comm_all_reduce(c, x, y, INT64_MAX / 2, TPP_F32, TPP_SUM), TPP_ERR_OVERFLOW,
+            "count = ", __LINE__);
 }
 
 static void other_collectives(void **state) {
@@ -79,7 +80,8 @@ static void other_collectives(void **state) {
     REFUSED(tpp_comm_all_gather(c, x, y, -1, TPP_F32), "count = -1");
     REFUSED(tpp_comm_all_gather(c, x, y, 1, 9), "dtype = 9");
     REFUSED(tpp_comm_all_gather(c, y + 4, y, 4, TPP_F32), "out overlaps in");
-    refused(tpp_comm_all_gather(c, x, y, INT64_MAX / 8 + 1, TPP_F32), TPP_ERR_OVERFLOW, "count = ", __LINE__);
+    refused(tpp_comm_all_gather(c, x, y, INT64_MAX / 8 + 1, TPP_F32), TPP_ERR_OVERFLOW,
+            "count = ", __LINE__);
     REFUSED(tpp_comm_broadcast(NULL, x, 1, TPP_F32, 0), "comm is NULL");
     REFUSED(tpp_comm_broadcast(c, NULL, 1, TPP_F32, 0), "inout is NULL");
     REFUSED(tpp_comm_broadcast(c, x, -1, TPP_F32, 0), "count = -1");
@@ -96,7 +98,8 @@ static void refusals_leave_the_group_alone(void **state) {
     (void)state;
     tpp_request all[2];
     for (int32_t r = 0; r < 2; r++)
-        assert_int_equal(tpp_comm_all_reduce_start(ranks[r], x, y + r, 1, TPP_F32, TPP_SUM, &all[r]), TPP_OK);
+        assert_int_equal(
+            tpp_comm_all_reduce_start(ranks[r], x, y + r, 1, TPP_F32, TPP_SUM, &all[r]), TPP_OK);
     for (int32_t r = 0; r < 2; r++)
         assert_int_equal(tpp_comm_wait(&all[r]), TPP_OK);
 }
@@ -137,7 +140,7 @@ static void local_groups(void **state) {
 /* A transport of two ranks in one thread's hands: what is sent is there at once, in one cell. */
 typedef struct wire {
     float cell;
-    int32_t tests;  /* until a request is over */
+    int32_t tests; /* until a request is over */
     int32_t waits;
     int32_t aborts;
     int32_t destroys;
@@ -194,7 +197,8 @@ static void wire_destroy(void *ctx) {
 static void transports(void **state) {
     (void)state;
     tpp_comm *out = ranks[0];
-    tpp_comm_ops ops = {.size = sizeof ops, .send = wire_send, .recv = wire_recv, .test = wire_test};
+    tpp_comm_ops ops = {
+        .size = sizeof ops, .send = wire_send, .recv = wire_recv, .test = wire_test};
     tpp_comm_ops bad = ops;
     comm_memory memory;
     REFUSED(tpp_comm_create(NULL, &ops, NULL, 0, 2, 0, NULL), "out is NULL");
@@ -213,7 +217,8 @@ static void transports(void **state) {
     REFUSED(tpp_comm_create(&out, &bad, NULL, 0, 2, 0, NULL), "ops.size = 7");
     bad = ops;
     bad.flags = 2;
-    refused(tpp_comm_create(&out, &bad, NULL, 0, 2, 0, NULL), TPP_ERR_TOO_NEW, "ops.flags", __LINE__);
+    refused(tpp_comm_create(&out, &bad, NULL, 0, 2, 0, NULL), TPP_ERR_TOO_NEW, "ops.flags",
+            __LINE__);
     REFUSED(tpp_comm_create(&out, &ops, NULL, 0, 0, 0, NULL), "size = 0");
     REFUSED(tpp_comm_create(&out, &ops, NULL, 2, 2, 0, NULL), "rank = 2 is not in 0 .. 1");
     REFUSED(tpp_comm_create(&out, &ops, NULL, -1, 2, 0, NULL), "rank = -1");
@@ -221,7 +226,8 @@ static void transports(void **state) {
     comm_memory_init(&memory, 1);
     wire w = {0};
     ops.destroy = wire_destroy;
-    assert_int_equal(tpp_comm_create(&out, &ops, &w, 0, 2, 0, &memory.allocator), TPP_ERR_NO_MEMORY);
+    assert_int_equal(tpp_comm_create(&out, &ops, &w, 0, 2, 0, &memory.allocator),
+                     TPP_ERR_NO_MEMORY);
     assert_int_equal(w.destroys, 0); /* ctx is still the caller's */
     assert_int_equal(tpp_comm_create(&out, &ops, &w, 0, 2, 0, &memory.allocator), TPP_OK);
     tpp_comm_destroy(out);
@@ -297,7 +303,8 @@ static void wait_slot_and_deadline(void **state) {
 /* Without an abort of its own, a transport's handle fails alone, and its requests end with it. */
 static void abort_without_slot(void **state) {
     (void)state;
-    tpp_comm_ops ops = {.size = sizeof ops, .send = wire_send, .recv = wire_recv, .test = wire_test};
+    tpp_comm_ops ops = {
+        .size = sizeof ops, .send = wire_send, .recv = wire_recv, .test = wire_test};
     wire w = {.tests = 1000000};
     tpp_comm *c;
     assert_int_equal(tpp_comm_create(&c, &ops, &w, 0, 2, 0, NULL), TPP_OK);

@@ -38,10 +38,13 @@ static void one_of_each(void **state) {
     assert_int_equal(tpp_comm_history(comms[0], take, &written), TPP_OK);
     assert_int_equal(written.used, 0);
     for (int32_t r = 0; r < 2; r++)
-        assert_int_equal(tpp_comm_all_reduce_start(comms[r], x + 8 * r, y + 8 * r, 5, TPP_F32, TPP_SUM, &all[r]),
-                         TPP_OK);
-    assert_int_equal(tpp_comm_send_start(comms[0], x, 3, TPP_F64, 1, 18446744073709551614U, &send), TPP_OK);
-    assert_int_equal(tpp_comm_recv_start(comms[1], y + 20, 3, TPP_F64, 0, 18446744073709551614U, &recv), TPP_OK);
+        assert_int_equal(
+            tpp_comm_all_reduce_start(comms[r], x + 8 * r, y + 8 * r, 5, TPP_F32, TPP_SUM, &all[r]),
+            TPP_OK);
+    assert_int_equal(tpp_comm_send_start(comms[0], x, 3, TPP_F64, 1, 18446744073709551614U, &send),
+                     TPP_OK);
+    assert_int_equal(
+        tpp_comm_recv_start(comms[1], y + 20, 3, TPP_F64, 0, 18446744073709551614U, &recv), TPP_OK);
     for (int32_t r = 0; r < 2; r++)
         assert_int_equal(tpp_comm_wait(&all[r]), TPP_OK);
     assert_int_equal(tpp_comm_wait(&send), TPP_OK);
@@ -51,7 +54,8 @@ static void one_of_each(void **state) {
                          TPP_ERR_INVALID); /* never happened */
     tpp_comm_abort(comms[1]);
     assert_int_equal(tpp_comm_broadcast(comms[0], x, 2, TPP_I32, 1), TPP_ERR_ABORTED);
-    assert_int_equal(tpp_comm_barrier(comms[0]), TPP_ERR_ABORTED); /* refused: the handle has failed */
+    assert_int_equal(tpp_comm_barrier(comms[0]),
+                     TPP_ERR_ABORTED); /* refused: the handle has failed */
     assert_int_equal(tpp_comm_split(comms[0], children, 0, 0), TPP_ERR_ABORTED);
     assert_int_equal(tpp_comm_history(comms[0], take, &written), TPP_OK);
     assert_string_equal(written.text, "1 all_reduce 5 float32 - #1\n"
@@ -81,7 +85,8 @@ static void keeps_the_last_256(void **state) {
     for (const char *at = written.text; *at; at++)
         lines += *at == '\n';
     assert_int_equal(lines, 256);
-    const char *end = "\n300 all_gather 1 int64 - #300\n301 split 0 - - #301\n302 barrier 0 - - #302\n";
+    const char *end =
+        "\n300 all_gather 1 int64 - #300\n301 split 0 - - #301\n302 barrier 0 - - #302\n";
     assert_string_equal(written.text + written.used - (int64_t)strlen(end), end);
     tpp_comm_destroy(child);
     tpp_comm_destroy(self);

@@ -9,8 +9,9 @@
 
 #include <cmocka.h>
 
-/* Values of the collectives of a local group; behaviour O27: the order of adding is fixed, so that the
- * bits depend on the ranks' numbers alone, not on count, place, repetition or order of arrival. */
+/* Values of the collectives of a local group; behaviour O27: the order of adding is fixed, so
+ * that the bits depend on the ranks' numbers alone, not on count, place, repetition or order of
+ * arrival. */
 
 static void sum_four(tpp_comm *comm, int32_t rank, void *arg) {
     static const double held[4] = {1e16, 1, -1e16, 1};
@@ -150,8 +151,9 @@ static void many_under_way(tpp_comm *comm, int32_t rank, void *arg) {
             COMM_CHECK_OK(tpp_comm_all_reduce_start(comm, buffers[rank][i], buffers[rank][i], count,
                                                     TPP_F64, TPP_SUM, &requests[i]));
         }
-        COMM_CHECK_STATUS(tpp_comm_all_reduce_start(comm, NULL, NULL, 0, TPP_F64, TPP_SUM, &one_more),
-                          TPP_ERR_INVALID);
+        COMM_CHECK_STATUS(
+            tpp_comm_all_reduce_start(comm, NULL, NULL, 0, TPP_F64, TPP_SUM, &one_more),
+            TPP_ERR_INVALID);
         COMM_CHECK_OK(tpp_comm_wait(&requests[UNDER_WAY - 1]));
         for (int32_t i = 0; i < UNDER_WAY; i++)
             COMM_CHECK(buffers[rank][i][2] == 3 + 3 * i);
@@ -181,10 +183,11 @@ static void one_thread_drives_all(void **state) {
         int64_t count = round % 2 ? COUNT : 5;
         for (int32_t r = 0; r < N; r++) {
             comm_fill(in[r], count, TPP_F32, r, (uint64_t)round);
-            assert_int_equal(tpp_comm_all_reduce_start(comms[r], in[r], out[r], count, TPP_F32, TPP_SUM,
-                                                       &requests[r]),
+            assert_int_equal(tpp_comm_all_reduce_start(comms[r], in[r], out[r], count, TPP_F32,
+                                                       TPP_SUM, &requests[r]),
                              TPP_OK);
-            assert_int_equal(tpp_comm_test(&requests[0]), r < N - 1 || count > 5 ? TPP_PENDING : TPP_OK);
+            assert_int_equal(tpp_comm_test(&requests[0]),
+                             r < N - 1 || count > 5 ? TPP_PENDING : TPP_OK);
         }
         for (int32_t left = N, polls = 0; left > 0; polls++) {
             assert_true(polls < 100);
@@ -204,9 +207,9 @@ static void one_thread_drives_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(o27_four_numbers),           cmocka_unit_test(o27_every_count_and_offset),
-        cmocka_unit_test(o27_repeated_with_delays),   cmocka_unit_test(gather_broadcast_and_types),
-        cmocka_unit_test(sixteen_under_way),          cmocka_unit_test(one_thread_drives_all),
+        cmocka_unit_test(o27_four_numbers),         cmocka_unit_test(o27_every_count_and_offset),
+        cmocka_unit_test(o27_repeated_with_delays), cmocka_unit_test(gather_broadcast_and_types),
+        cmocka_unit_test(sixteen_under_way),        cmocka_unit_test(one_thread_drives_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

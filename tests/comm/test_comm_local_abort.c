@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-/* Behaviour O30: one abort, by any rank or thread, wakes all waiters; and the deadlines of waits. */
+/* Behaviour O30: one abort, by any rank or thread, wakes all waiters; and the deadlines of
+ * waits. */
 
 enum { WAITERS = 3, MOST = 2000, OPERATIONS = 7 };
 
@@ -32,13 +33,22 @@ static tpp_status stuck(tpp_comm *comm, int32_t rank, int32_t operation) {
     tpp_request request;
     tpp_status status = TPP_OK;
     switch (operation) {
-    case 0: return tpp_comm_barrier(comm);
-    case 1: return tpp_comm_all_reduce(comm, own, own, 1, TPP_F64, TPP_SUM);
-    case 2: return tpp_comm_all_reduce(comm, own, own, MOST, TPP_F64, TPP_SUM);
-    case 3: return tpp_comm_all_gather(comm, own + rank * MOST, own, MOST, TPP_F64);
-    case 4: return tpp_comm_split(comm, &child, 0, rank);
-    case 5: status = tpp_comm_send_start(comm, own, MOST, TPP_F64, 2, 9, &request); break;
-    default: status = tpp_comm_recv_start(comm, own, MOST, TPP_F64, 2, 9, &request); break;
+    case 0:
+        return tpp_comm_barrier(comm);
+    case 1:
+        return tpp_comm_all_reduce(comm, own, own, 1, TPP_F64, TPP_SUM);
+    case 2:
+        return tpp_comm_all_reduce(comm, own, own, MOST, TPP_F64, TPP_SUM);
+    case 3:
+        return tpp_comm_all_gather(comm, own + rank * MOST, own, MOST, TPP_F64);
+    case 4:
+        return tpp_comm_split(comm, &child, 0, rank);
+    case 5:
+        status = tpp_comm_send_start(comm, own, MOST, TPP_F64, 2, 9, &request);
+        break;
+    default:
+        status = tpp_comm_recv_start(comm, own, MOST, TPP_F64, 2, 9, &request);
+        break;
     }
     return status < 0 ? status : tpp_comm_wait(&request);
 }
@@ -118,8 +128,8 @@ static void o30_two_groups_in_any_order(void **state) {
         tpp_comm_abort(comms[first][0]);
         assert_int_equal(tpp_comm_barrier(comms[first][1]), TPP_ERR_ABORTED);
         tpp_request request;
-        assert_int_equal(tpp_comm_all_reduce_start(comms[1 - first][0], NULL, NULL, 0, TPP_F32, TPP_SUM,
-                                                   &request),
+        assert_int_equal(tpp_comm_all_reduce_start(comms[1 - first][0], NULL, NULL, 0, TPP_F32,
+                                                   TPP_SUM, &request),
                          TPP_OK); /* the other group lives */
         tpp_comm_abort(comms[1 - first][1]);
         assert_int_equal(tpp_comm_wait(&request), TPP_ERR_ABORTED);
@@ -129,8 +139,9 @@ static void o30_two_groups_in_any_order(void **state) {
     tpp_comm_abort(NULL);
 }
 
-/* A rank that got ABORTED may free its buffers at once, whatever the others are doing: the work of a
- * group in which rank 1 aborts at a random moment, over buffers that live only as long as they must. */
+/* A rank that got ABORTED may free its buffers at once, whatever the others are doing: the work
+ * of a group in which rank 1 aborts at a random moment, over buffers that live only as long as
+ * they must. */
 static void abort_while_working(tpp_comm *comm, int32_t rank, void *arg) {
     const uint64_t *seed = arg;
     comm_random random = {*seed + 100 * (uint64_t)rank};
@@ -165,6 +176,69 @@ static void o30_buffers_are_free_after_abort(void **state) {
         comm_threads_run(4, NULL, abort_while_working, &seed);
 }
 
+/* Both have started, nobody has worked, and rank 0 has left: rank 1 must not touch its buffer,
+ * which is gone (AddressSanitizer would see it). Messages: the partner that comes after the
+ * abort finds nobody. */
+static void o30_no_work_after_abort(void **state) {
+    (void)state;
+    tpp_comm *comms[2];
+    tpp_request all[2], send, recv;
+    double *gone = calloc(MOST, sizeof *gone), *kept = calloc(MOST, sizeof *kept);
+    assert_true(gone && kept);
+    assert_int_equal(tpp_comm_local_create(comms, 2, NULL), TPP_OK);
+    for (int32_t r = 0; r < 2; r++) {
+        double *x = r ? kept : gone;
+        assert_int_equal(tpp_comm_all_reduce_start(comms[r], x, x, MOST, TPP_F64, TPP_SUM, &all[r]),
+                         TPP_OK);
+    }
+    assert_int_equal(tpp_comm_send_start(comms[0], gone, MOST, TPP_F64, 1, 1, &send), TPP_OK);
+    tpp_comm_abort(comms[0]);
+    assert_int_equal(tpp_comm_test(&all[0]), TPP_ERR_ABORTED);
+    assert_int_equal(tpp_comm_test(&send), TPP_ERR_ABORTED);
+    free(gone);
+    assert_int_equal(tpp_comm_recv_start(comms[1], kept, MOST, TPP_F64, 0, 1, &recv),
+                     TPP_ERR_ABORTED);
+    assert_int_equal(tpp_comm_test(&all[1]), TPP_ERR_ABORTED);
+    free(kept);
+    tpp_comm_destroy(comms[0]);
+    tpp_comm_destroy(comms[1]);
+}
+
+enum { LARGE = 1 << 21 };
+
+/* Rank 1 leaves while rank 0 is in the middle of 16 MiB: not before rank 0 is out of its buffer,
+ * whose pages are given back to the system. */
+static void leave_while_others_work(tpp_comm *comm, int32_t rank, void *arg) {
+    const int32_t *trial = arg;
+    double *x = calloc(LARGE, sizeof *x);
+    tpp_request request;
+    if (!COMM_CHECK(x))
+        exit(1);
+    memset(x, 0, LARGE * sizeof *x);
+    COMM_CHECK_OK(tpp_comm_barrier(comm));
+    if (*trial % 2 == 0)
+        COMM_CHECK_OK(tpp_comm_all_reduce_start(comm, x, x, LARGE, TPP_F64, TPP_SUM, &request));
+    else if (rank == 1)
+        COMM_CHECK_OK(tpp_comm_recv_start(comm, x, LARGE, TPP_F64, 0, 1, &request));
+    tpp_status status = TPP_OK;
+    if (rank == 1) {
+        nap(0.0002 * (1 + *trial % 7));
+        tpp_comm_abort(comm);
+    } else if (*trial % 2) {
+        nap(0.0002);
+        status = tpp_comm_send_start(comm, x, LARGE, TPP_F64, 1, 1, &request);
+    }
+    status = status < 0 ? status : tpp_comm_wait(&request);
+    COMM_CHECK(status == TPP_ERR_ABORTED || status == TPP_OK);
+    free(x);
+}
+
+static void o30_leaves_when_nobody_is_inside(void **state) {
+    (void)state;
+    for (int32_t trial = 0; trial < 28; trial++)
+        comm_threads_run(2, NULL, leave_while_others_work, &trial);
+}
+
 static void late(tpp_comm *comm, int32_t rank, void *arg) {
     const int32_t *operation = arg;
     if (rank == 2)
@@ -192,8 +266,9 @@ static void late_alone(tpp_comm *comm, int32_t rank, void *arg) {
     if (rank != 1)
         return;
     COMM_CHECK_STATUS(tpp_comm_all_reduce(comm, x, x, 1, TPP_F64, TPP_SUM), TPP_ERR_TIMEOUT);
-    COMM_CHECK(strcmp(tpp_message(), "rank 1 waited 50 ms in collective 1 (all_reduce of 1 float64): not "
-                                     "arrived: rank 0 rank 2") == 0);
+    COMM_CHECK(strcmp(tpp_message(),
+                      "rank 1 waited 50 ms in collective 1 (all_reduce of 1 float64): not "
+                      "arrived: rank 0 rank 2") == 0);
     COMM_CHECK_STATUS(tpp_comm_barrier(comm), TPP_ERR_TIMEOUT);
 }
 
@@ -227,6 +302,8 @@ int main(void) {
         cmocka_unit_test(o30_every_operation_from_every_thread),
         cmocka_unit_test(o30_two_groups_in_any_order),
         cmocka_unit_test(o30_buffers_are_free_after_abort),
+        cmocka_unit_test(o30_no_work_after_abort),
+        cmocka_unit_test(o30_leaves_when_nobody_is_inside),
         cmocka_unit_test(deadline_names_who_is_missing),
         cmocka_unit_test(deadline_aborts_the_group),
         cmocka_unit_test(negative_timeout_waits_on),

@@ -26,9 +26,12 @@ static tpp_status follow(tpp_comm *comm, const plan *p, double *in, double *out)
     switch (p->kind) {
     case TPP_COMM_ALL_REDUCE:
         return tpp_comm_all_reduce(comm, in, out, p->count, p->dtype, p->reduce);
-    case TPP_COMM_ALL_GATHER: return tpp_comm_all_gather(comm, in, out, p->count, p->dtype);
-    case TPP_COMM_BROADCAST: return tpp_comm_broadcast(comm, out, p->count, p->dtype, p->root);
-    default: return tpp_comm_barrier(comm);
+    case TPP_COMM_ALL_GATHER:
+        return tpp_comm_all_gather(comm, in, out, p->count, p->dtype);
+    case TPP_COMM_BROADCAST:
+        return tpp_comm_broadcast(comm, out, p->count, p->dtype, p->root);
+    default:
+        return tpp_comm_barrier(comm);
     }
 }
 
@@ -36,9 +39,12 @@ enum { MOST = 1000, RANKS = 4, STEPS = 6 };
 
 /* A step of a training run: small and large ones of every kind. */
 static const plan step[STEPS] = {
-    {TPP_COMM_ALL_REDUCE, 4, TPP_F32, TPP_SUM, 0},       {TPP_COMM_ALL_REDUCE, MOST, TPP_F64, TPP_SUM, 0},
-    {TPP_COMM_ALL_GATHER, 100, TPP_F64, 0, 0},           {TPP_COMM_BROADCAST, MOST, TPP_F32, 0, 1},
-    {TPP_COMM_BARRIER, 0, 0, 0, 0},                      {TPP_COMM_ALL_REDUCE, 1, TPP_F64, TPP_MAX, 0},
+    {TPP_COMM_ALL_REDUCE, 4, TPP_F32, TPP_SUM, 0},
+    {TPP_COMM_ALL_REDUCE, MOST, TPP_F64, TPP_SUM, 0},
+    {TPP_COMM_ALL_GATHER, 100, TPP_F64, 0, 0},
+    {TPP_COMM_BROADCAST, MOST, TPP_F32, 0, 1},
+    {TPP_COMM_BARRIER, 0, 0, 0, 0},
+    {TPP_COMM_ALL_REDUCE, 1, TPP_F64, TPP_MAX, 0},
 };
 
 typedef struct mutation {
@@ -50,17 +56,28 @@ typedef struct mutation {
 /* What can be changed of a call so that the two do not fit; false: this one has no such field. */
 static bool mutate(plan *p, int32_t field) {
     switch (field) {
-    case 0: p->kind = p->kind == TPP_COMM_BARRIER ? TPP_COMM_ALL_REDUCE : TPP_COMM_BARRIER; break;
-    case 1: p->count = p->count - 1; break;
-    case 2: p->dtype = p->dtype == TPP_F32 ? TPP_I32 : TPP_I64; break;
-    case 3: p->reduce = TPP_SUM_TREE; break;
-    default: p->root = 2; break;
+    case 0:
+        p->kind = p->kind == TPP_COMM_BARRIER ? TPP_COMM_ALL_REDUCE : TPP_COMM_BARRIER;
+        break;
+    case 1:
+        p->count = p->count - 1;
+        break;
+    case 2:
+        p->dtype = p->dtype == TPP_F32 ? TPP_I32 : TPP_I64;
+        break;
+    case 3:
+        p->reduce = TPP_SUM_TREE;
+        break;
+    default:
+        p->root = 2;
+        break;
     }
     if (p->kind == TPP_COMM_BARRIER && field > 0)
         return false;
     if (field == 0 && p->kind == TPP_COMM_ALL_REDUCE)
         *p = (plan){TPP_COMM_ALL_REDUCE, 0, TPP_F32, TPP_SUM, 0};
-    return (field != 3 || p->kind == TPP_COMM_ALL_REDUCE) && (field != 4 || p->kind == TPP_COMM_BROADCAST);
+    return (field != 3 || p->kind == TPP_COMM_ALL_REDUCE) &&
+           (field != 4 || p->kind == TPP_COMM_BROADCAST);
 }
 
 static void one_differs(tpp_comm *comm, int32_t rank, void *arg) {
@@ -95,9 +112,11 @@ static void o29_disagreement_reaches_all(void **state) {
 static void four_and_three(tpp_comm *comm, int32_t rank, void *arg) {
     (void)arg;
     float x[4] = {0};
-    COMM_CHECK_STATUS(tpp_comm_all_reduce(comm, x, x, rank ? 3 : 4, TPP_F32, TPP_SUM), TPP_ERR_MISMATCH);
-    COMM_CHECK(strcmp(tpp_message(), "the ranks disagree on collective 1: rank 0 calls all_reduce of 4 "
-                                     "float32, TPP_SUM, rank 1 calls all_reduce of 3 float32, TPP_SUM") == 0);
+    COMM_CHECK_STATUS(tpp_comm_all_reduce(comm, x, x, rank ? 3 : 4, TPP_F32, TPP_SUM),
+                      TPP_ERR_MISMATCH);
+    COMM_CHECK(strcmp(tpp_message(),
+                      "the ranks disagree on collective 1: rank 0 calls all_reduce of 4 "
+                      "float32, TPP_SUM, rank 1 calls all_reduce of 3 float32, TPP_SUM") == 0);
 }
 
 static void o29_smallest_case_and_its_sentence(void **state) {
@@ -124,8 +143,8 @@ static void differs_under_way(tpp_comm *comm, int32_t rank, void *arg) {
     tpp_request requests[4];
     for (int32_t i = 0; i < 4; i++) {
         int64_t count = i == 2 && rank == 1 ? 7 : MOST;
-        COMM_CHECK_OK(tpp_comm_all_reduce_start(comm, x[rank][i], x[rank][i], count, TPP_F64, TPP_SUM,
-                                                &requests[i]));
+        COMM_CHECK_OK(tpp_comm_all_reduce_start(comm, x[rank][i], x[rank][i], count, TPP_F64,
+                                                TPP_SUM, &requests[i]));
     }
     COMM_CHECK_STATUS(tpp_comm_wait(&requests[3]), TPP_ERR_MISMATCH);
     COMM_CHECK_OK(tpp_comm_wait(&requests[0]));
@@ -188,9 +207,12 @@ static void o31_nothing_counts_in_the_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(o29_disagreement_reaches_all), cmocka_unit_test(o29_smallest_case_and_its_sentence),
-        cmocka_unit_test(o29_split_against_barrier),    cmocka_unit_test(o29_several_under_way),
-        cmocka_unit_test(o31_nothing_to_do),            cmocka_unit_test(o31_nothing_counts_in_the_order),
+        cmocka_unit_test(o29_disagreement_reaches_all),
+        cmocka_unit_test(o29_smallest_case_and_its_sentence),
+        cmocka_unit_test(o29_split_against_barrier),
+        cmocka_unit_test(o29_several_under_way),
+        cmocka_unit_test(o31_nothing_to_do),
+        cmocka_unit_test(o31_nothing_counts_in_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@ static void no_clock_needed(tpp_request *request, tpp_status want) {
     assert_null(request->comm);
 }
 
-/* Behaviour O02: with two ranks, next and previous are the same peer; only the tag tells the forward
- * message from the backward one, whatever the order of posting. */
+/* Behaviour O02: with two ranks, next and previous are the same peer; only the tag tells the
+ * forward message from the backward one, whatever the order of posting. */
 static void o02_tags_decide(void **state) {
     (void)state;
     tpp_comm *comms[2];
@@ -28,8 +28,8 @@ static void o02_tags_decide(void **state) {
         tpp_request sends[2], recvs[2];
         for (int32_t i = 0; i < 2; i++) {
             bool forward = i == (order & 1);
-            assert_int_equal(tpp_comm_send_start(comms[0], forward ? &activation : &gradient, 1, TPP_F32, 1,
-                                                 forward ? 5 : 6, &sends[i]),
+            assert_int_equal(tpp_comm_send_start(comms[0], forward ? &activation : &gradient, 1,
+                                                 TPP_F32, 1, forward ? 5 : 6, &sends[i]),
                              TPP_OK);
         }
         for (int32_t i = 0; i < 2; i++) {
@@ -48,7 +48,8 @@ static void o02_tags_decide(void **state) {
     tpp_comm_destroy(comms[1]);
 }
 
-/* Equal tags stay in order, for receives that wait and for sends that wait; the source decides too. */
+/* Equal tags stay in order, for receives that wait and for sends that wait; the source decides
+ * too. */
 static void equal_tags_stay_in_order(void **state) {
     (void)state;
     enum { N = 3, EACH = 10 };
@@ -64,10 +65,10 @@ static void equal_tags_stay_in_order(void **state) {
                     sent[source][i] = 100 * source + i;
                     bool receive = (half == 0) == (receive_first == 1);
                     tpp_status status =
-                        receive ? tpp_comm_recv_start(comms[2], &got[source][i], 1, TPP_I64, source, 7,
-                                                      &recvs[source][i])
-                                : tpp_comm_send_start(comms[source], &sent[source][i], 1, TPP_I64, 2, 7,
-                                                      &sends[source][i]);
+                        receive ? tpp_comm_recv_start(comms[2], &got[source][i], 1, TPP_I64, source,
+                                                      7, &recvs[source][i])
+                                : tpp_comm_send_start(comms[source], &sent[source][i], 1, TPP_I64,
+                                                      2, 7, &sends[source][i]);
                     assert_int_equal(status, TPP_OK);
                 }
             }
@@ -134,7 +135,8 @@ static void all_to_all(tpp_comm *comm, int32_t rank, void *arg) {
     shuffled(order, 2 * RANKS * MESSAGES, &random);
     for (int32_t k = 0; k < 2 * RANKS * MESSAGES; k++) {
         int32_t peer = order[k] / 2 / MESSAGES, number = order[k] / 2 % MESSAGES;
-        COMM_CHECK_OK(tpp_comm_wait(order[k] % 2 ? &l->sends[peer][number] : &l->recvs[peer][number]));
+        COMM_CHECK_OK(
+            tpp_comm_wait(order[k] % 2 ? &l->sends[peer][number] : &l->recvs[peer][number]));
         for (int64_t i = 0; i < number % 40 && peer != rank && order[k] % 2 == 0; i++)
             COMM_CHECK(l->in[peer][number][i] == letter(peer, rank, number) + i);
     }
@@ -147,16 +149,19 @@ static void many_in_shuffled_order(void **state) {
         comm_threads_run(RANKS, NULL, all_to_all, &seed);
 }
 
-static void misfit(int64_t sent, tpp_dtype sent_type, int64_t awaited, tpp_dtype awaited_type, bool swap) {
+static void misfit(int64_t sent, tpp_dtype sent_type, int64_t awaited, tpp_dtype awaited_type,
+                   bool swap) {
     double x[4] = {0}, y[4] = {9, 9, 9, 9};
     tpp_comm *comms[2];
     tpp_request send, recv, later;
     assert_int_equal(tpp_comm_local_create(comms, 2, NULL), TPP_OK);
     for (int32_t k = 0; k < 2; k++) {
         if ((k == 0) != swap)
-            assert_int_equal(tpp_comm_send_start(comms[0], x, sent, sent_type, 1, 3, &send), TPP_OK);
+            assert_int_equal(tpp_comm_send_start(comms[0], x, sent, sent_type, 1, 3, &send),
+                             TPP_OK);
         else
-            assert_int_equal(tpp_comm_recv_start(comms[1], y, awaited, awaited_type, 0, 3, &recv), TPP_OK);
+            assert_int_equal(tpp_comm_recv_start(comms[1], y, awaited, awaited_type, 0, 3, &recv),
+                             TPP_OK);
     }
     no_clock_needed(&send, TPP_ERR_MISMATCH);
     assert_non_null(strstr(tpp_message(), "rank 0 sends"));
@@ -229,8 +234,8 @@ static void one_thread_drives_four(void **state) {
     comm_guard_end();
 }
 
-/* Requests that were given up after an abort vanish with their handle from every mailbox: AddressSanitizer
- * sees who still looks at them. */
+/* Requests that were given up after an abort vanish with their handle from every mailbox:
+ * AddressSanitizer sees who still looks at them. */
 static void destroy_takes_messages_back(void **state) {
     (void)state;
     tpp_comm *comms[3];
@@ -238,8 +243,8 @@ static void destroy_takes_messages_back(void **state) {
     assert_int_equal(tpp_comm_local_create(comms, 3, NULL), TPP_OK);
     tpp_request *given_up = malloc(2 * sizeof *given_up), others[2];
     assert_non_null(given_up);
-    assert_int_equal(tpp_comm_send_start(comms[2], x, 1, TPP_F64, 1, 8, &others[0]), TPP_OK);
     assert_int_equal(tpp_comm_send_start(comms[0], x, 1, TPP_F64, 1, 7, &given_up[0]), TPP_OK);
+    assert_int_equal(tpp_comm_send_start(comms[2], x, 1, TPP_F64, 1, 8, &others[0]), TPP_OK);
     assert_int_equal(tpp_comm_recv_start(comms[0], x, 1, TPP_F64, 1, 6, &given_up[1]), TPP_OK);
     assert_int_equal(tpp_comm_recv_start(comms[1], x, 1, TPP_F64, 2, 5, &others[1]), TPP_OK);
     tpp_comm_abort(comms[2]);
@@ -253,9 +258,12 @@ static void destroy_takes_messages_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(o02_tags_decide),        cmocka_unit_test(equal_tags_stay_in_order),
-        cmocka_unit_test(many_in_shuffled_order), cmocka_unit_test(size_and_type_must_fit),
-        cmocka_unit_test(says_both_sizes),        cmocka_unit_test(one_thread_drives_four),
+        cmocka_unit_test(o02_tags_decide),
+        cmocka_unit_test(equal_tags_stay_in_order),
+        cmocka_unit_test(many_in_shuffled_order),
+        cmocka_unit_test(size_and_type_must_fit),
+        cmocka_unit_test(says_both_sizes),
+        cmocka_unit_test(one_thread_drives_four),
         cmocka_unit_test(destroy_takes_messages_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,8 @@ static void some_in_none(tpp_comm *comm, int32_t rank, void *arg) {
     tpp_comm *child = comm;
     for (int32_t i = 0; i < 500; i++)
         x[rank][i] = 1;
-    COMM_CHECK_OK(tpp_comm_all_reduce_start(comm, x[rank], x[rank], 500, TPP_F64, TPP_SUM, &request));
+    COMM_CHECK_OK(
+        tpp_comm_all_reduce_start(comm, x[rank], x[rank], 500, TPP_F64, TPP_SUM, &request));
     int32_t color = rank < 3 ? -1 - rank : (rank == 3 ? 2000000000 : 0);
     COMM_CHECK_OK(tpp_comm_split(comm, &child, color, 5));
     COMM_CHECK_OK(tpp_comm_wait(&request));
@@ -167,7 +168,8 @@ static void any_allocation_may_fail(void **state) {
     for (int32_t fail_at = 1; fail_at <= 2 + COLORS; fail_at++) {
         comm_memory memory;
         comm_memory_init(&memory, fail_at);
-        tpp_comm_local_desc desc = {.size = sizeof desc, .allocator = &memory.allocator, .timeout = 10};
+        tpp_comm_local_desc desc = {
+            .size = sizeof desc, .allocator = &memory.allocator, .timeout = 10};
         tpp_comm *comms[RANKS] = {0};
         tpp_status status = tpp_comm_local_create(comms, RANKS, &desc);
         assert_int_equal(status, fail_at == 1 ? TPP_ERR_NO_MEMORY : TPP_OK);
@@ -244,6 +246,60 @@ static void abort_in_split_loses_nothing(void **state) {
     }
 }
 
+/* An allocator that aborts the group at its n-th call, in the middle of a split. */
+typedef struct treacherous {
+    comm_memory memory;
+    tpp_allocator allocator;
+    tpp_comm *victim;
+    atomic_int calls;
+    int32_t abort_at;
+} treacherous;
+
+static void *abort_and_allocate(void *ctx, uint64_t bytes, uint64_t align) {
+    treacherous *t = ctx;
+    void *block = t->memory.allocator.alloc(&t->memory, bytes, align);
+    if (atomic_fetch_add(&t->calls, 1) + 1 == t->abort_at)
+        tpp_comm_abort(t->victim);
+    return block;
+}
+
+static void release(void *ctx, void *block, uint64_t bytes) {
+    treacherous *t = ctx;
+    t->memory.allocator.release(&t->memory, block, bytes);
+}
+
+static void split_once(tpp_comm *comm, int32_t rank, void *arg) {
+    atomic_int *made = arg;
+    tpp_comm *child = NULL;
+    tpp_status status = tpp_comm_split(comm, &child, rank % 2, 0);
+    COMM_CHECK(status == TPP_ERR_ABORTED || status == TPP_OK);
+    COMM_CHECK((status == TPP_OK) == (child != NULL));
+    atomic_fetch_add(made, child != NULL);
+    if (child) /* born after the abort of its parent, or before */
+        COMM_CHECK_STATUS(tpp_comm_barrier(child), TPP_ERR_ABORTED);
+    tpp_comm_destroy(child);
+}
+
+static void abort_inside_a_split(void **state) {
+    (void)state;
+    for (int32_t trial = 0; trial < 400; trial++) {
+        const int32_t n = 1 + trial % 6;
+        treacherous t = {.abort_at = trial % 2 && n > 1 ? 3 : 2};
+        tpp_comm *comms[6];
+        atomic_int made = 0;
+        comm_memory_init(&t.memory, 0);
+        t.allocator = (tpp_allocator){sizeof t.allocator, 0, &t, abort_and_allocate, release};
+        tpp_comm_local_desc desc = {.size = sizeof desc, .allocator = &t.allocator};
+        assert_int_equal(tpp_comm_local_create(comms, n, &desc), TPP_OK);
+        t.victim = comms[0];
+        comm_threads_over(comms, n, split_once, &made);
+        assert_true(atomic_load(&made) == 0 || atomic_load(&made) == n);
+        for (int32_t r = 0; r < n; r++)
+            tpp_comm_destroy(comms[r]);
+        assert_int_equal(atomic_load(&t.memory.live), 0);
+    }
+}
+
 static void user_transport_may_not_split(tpp_comm *local, int32_t rank, void *arg) {
     (void)arg;
     (void)rank;
@@ -263,10 +319,15 @@ static void unsupported_leaves_the_group_alive(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_fours_and_four_twos),        cmocka_unit_test(no_group_for_negative_color),
-        cmocka_unit_test(children_outlive_parents),       cmocka_unit_test(abort_of_parent_fails_children),
-        cmocka_unit_test(abort_of_child_leaves_parent),   cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(any_creation_may_fail),          cmocka_unit_test(abort_in_split_loses_nothing),
+        cmocka_unit_test(two_fours_and_four_twos),
+        cmocka_unit_test(no_group_for_negative_color),
+        cmocka_unit_test(children_outlive_parents),
+        cmocka_unit_test(abort_of_parent_fails_children),
+        cmocka_unit_test(abort_of_child_leaves_parent),
+        cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(any_creation_may_fail),
+        cmocka_unit_test(abort_in_split_loses_nothing),
+        cmocka_unit_test(abort_inside_a_split),
         cmocka_unit_test(unsupported_leaves_the_group_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,11 @@ static void collectives_copy(void **state) {
         size_t bytes = (size_t)counts[c] * sizeof *in;
         for (tpp_reduce reduce = TPP_SUM; reduce <= TPP_MAX; reduce++) {
             memset(out, 0, sizeof out);
-            assert_int_equal(tpp_comm_all_reduce(self, in, out, counts[c], TPP_F64, reduce), TPP_OK);
+            assert_int_equal(tpp_comm_all_reduce(self, in, out, counts[c], TPP_F64, reduce),
+                             TPP_OK);
             assert_memory_equal(in, out, bytes);
-            assert_int_equal(tpp_comm_all_reduce(self, out, out, counts[c], TPP_F64, reduce), TPP_OK);
+            assert_int_equal(tpp_comm_all_reduce(self, out, out, counts[c], TPP_F64, reduce),
+                             TPP_OK);
             assert_memory_equal(in, out, bytes);
         }
         memset(out, 0, sizeof out);
@@ -48,7 +50,8 @@ static void message_to_itself_is_an_error(void **state) {
     double x = 0;
     assert_int_equal(tpp_comm_self_create(&self, NULL), TPP_OK);
     assert_int_equal(tpp_comm_send_start(self, &x, 1, TPP_F64, 0, 0, &request), TPP_ERR_INVALID);
-    assert_string_equal(tpp_message(), "peer = 0 is this rank itself; a message goes to another rank");
+    assert_string_equal(tpp_message(),
+                        "peer = 0 is this rank itself; a message goes to another rank");
     assert_int_equal(tpp_comm_recv_start(self, &x, 1, TPP_F64, 0, 0, &request), TPP_ERR_INVALID);
     tpp_comm_destroy(self);
 }

@@ -21,11 +21,13 @@ static void exchange(tpp_comm *comm, int32_t rank) {
     for (int32_t i = 0; i < MESSAGES; i++) {
         out[i] = 1000 * rank + i;
         in[i] = -1;
-        COMM_CHECK_OK(tpp_comm_send_start(comm, &out[i], 1, TPP_I64, 1 - rank, (uint64_t)(i % 2), &sends[i]));
+        COMM_CHECK_OK(
+            tpp_comm_send_start(comm, &out[i], 1, TPP_I64, 1 - rank, (uint64_t)(i % 2), &sends[i]));
     }
     for (int32_t i = 0; i < MESSAGES; i++) {
         int32_t at = i ^ 1;
-        COMM_CHECK_OK(tpp_comm_recv_start(comm, &in[at], 1, TPP_I64, 1 - rank, (uint64_t)(at % 2), &recvs[at]));
+        COMM_CHECK_OK(tpp_comm_recv_start(comm, &in[at], 1, TPP_I64, 1 - rank, (uint64_t)(at % 2),
+                                          &recvs[at]));
     }
     for (int32_t i = 0; i < MESSAGES; i++) {
         COMM_CHECK_OK(tpp_comm_wait(&recvs[MESSAGES - 1 - i]));
@@ -71,7 +73,8 @@ static void delays_and_reorders(void **state) {
     for (int32_t round = 0; round < 50; round++) {
         tpp_request sends[2], recv;
         for (uint64_t tag = 0; tag < 2; tag++)
-            assert_int_equal(tpp_comm_send_start(comm, &value, 1, TPP_I64, 1, tag, &sends[tag]), TPP_OK);
+            assert_int_equal(tpp_comm_send_start(comm, &value, 1, TPP_I64, 1, tag, &sends[tag]),
+                             TPP_OK);
         assert_int_equal(tpp_comm_recv_start(locals[1], &got, 1, TPP_I64, 0, 1, &recv), TPP_OK);
         while (tpp_comm_test(&sends[1]) == TPP_PENDING)
             pending++;

@@ -34,7 +34,8 @@ static void check_sum(pending *p) {
     COMM_CHECK(faults == 0);
 }
 
-static void one_blocking(tpp_comm *comm, int32_t rank, int64_t kind, int64_t count, float *in, float *out) {
+static void one_blocking(tpp_comm *comm, int32_t rank, int64_t kind, int64_t count, float *in,
+                         float *out) {
     int64_t faults = 0;
     int32_t root = (int32_t)(count % RANKS);
     give(in, count, rank);
@@ -49,7 +50,9 @@ static void one_blocking(tpp_comm *comm, int32_t rank, int64_t kind, int64_t cou
         for (int64_t i = 0; i < count; i++)
             faults += in[i] != (float)(root + i);
         break;
-    case 2: COMM_CHECK_OK(tpp_comm_barrier(comm)); break;
+    case 2:
+        COMM_CHECK_OK(tpp_comm_barrier(comm));
+        break;
     default:
         COMM_CHECK_OK(tpp_comm_all_reduce(comm, in, out, count, TPP_F32, TPP_MAX));
         for (int64_t i = 0; i < count; i++)

@@ -89,14 +89,17 @@ static void refused_is_not_counted(void **state) {
     assert_int_equal(tpp_comm_traced_create(&traced, self, NULL), TPP_OK);
     assert_int_equal(tpp_comm_all_reduce(traced, NULL, x, 1, TPP_F32, TPP_SUM), TPP_ERR_INVALID);
     for (int32_t i = 0; i < 16; i++)
-        assert_int_equal(tpp_comm_all_reduce_start(traced, x + i, x + i, 1, TPP_F32, TPP_SUM, &requests[i]),
-                         TPP_OK);
+        assert_int_equal(
+            tpp_comm_all_reduce_start(traced, x + i, x + i, 1, TPP_F32, TPP_SUM, &requests[i]),
+            TPP_OK);
     assert_int_equal(tpp_comm_all_reduce_start(traced, x, x, 1, TPP_F32, TPP_SUM, &requests[16]),
                      TPP_ERR_INVALID); /* a refusal, after which all goes on */
+    assert_ptr_equal(requests[0].comm, traced);
     for (int32_t i = 0; i < 16; i++)
         assert_int_equal(tpp_comm_wait(&requests[i]), TPP_OK);
     assert_int_equal(tpp_comm_traced_get(traced, TPP_COMM_ALL_REDUCE, &count), TPP_OK);
     assert_int_equal(count.calls, 16);
+    assert_int_equal(tpp_comm_barrier(traced), TPP_OK);
     tpp_comm_destroy(traced);
     tpp_comm_destroy(self);
 }
@@ -111,6 +114,9 @@ static void failure_goes_both_ways(void **state) {
         assert_int_equal(tpp_comm_barrier(traced), TPP_ERR_ABORTED);
         assert_int_equal(tpp_comm_barrier(locals[0]), TPP_ERR_ABORTED);
         assert_int_equal(tpp_comm_barrier(locals[1]), TPP_ERR_ABORTED);
+        tpp_comm_count count;
+        assert_int_equal(tpp_comm_traced_get(traced, TPP_COMM_BARRIER, &count), TPP_OK);
+        assert_int_equal(count.calls, 0);
         tpp_comm_destroy(traced);
         tpp_comm_destroy(locals[0]);
         tpp_comm_destroy(locals[1]);
@@ -172,9 +178,9 @@ static void bad_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_what_passes),    cmocka_unit_test(refused_is_not_counted),
+        cmocka_unit_test(counts_what_passes),     cmocka_unit_test(refused_is_not_counted),
         cmocka_unit_test(failure_goes_both_ways), cmocka_unit_test(waits_have_a_deadline),
-        cmocka_unit_test(splits_like_inner),     cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(splits_like_inner),      cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-/* Collectives built from a host's send, receive and test: the same bits as the local group's own. */
+/* Collectives built from a host's send, receive and test: the same bits as the local group's
+ * own. */
 
 enum { MOST_RANKS = 9, MOST = 5000 };
 
@@ -43,7 +44,8 @@ static void same_copies(tpp_comm *local, tpp_comm *user, int64_t count, bool in_
     comm_fill(in, count, TPP_F32, rank, 3);
     memcpy(got + rank * count, in, (size_t)count * sizeof *in);
     COMM_CHECK_OK(tpp_comm_all_gather(local, in, want, count, TPP_F32));
-    COMM_CHECK_OK(tpp_comm_all_gather(user, in_place ? got + rank * count : in, got, count, TPP_F32));
+    COMM_CHECK_OK(
+        tpp_comm_all_gather(user, in_place ? got + rank * count : in, got, count, TPP_F32));
     COMM_CHECK(memcmp(want, got, (size_t)(n * count) * sizeof *in) == 0);
     for (int32_t root = 0; root < n; root++) {
         memcpy(got, in, (size_t)count * sizeof *in);
@@ -131,6 +133,7 @@ static void refused(tpp_comm *local, int32_t rank, void *arg) {
     for (int32_t i = 0; i < 20 && status == TPP_OK; i++)
         status = tpp_comm_all_reduce(user, x[rank], x[rank], MOST, TPP_F64, TPP_SUM);
     COMM_CHECK(status == (rank == f->culprit ? f->refusal : TPP_ERR_ABORTED));
+    COMM_CHECK(comm_user_under_way(user) == 0); /* our buffers are ours again */
     if (rank == f->culprit)
         COMM_CHECK(strcmp(tpp_message(), "the user's transport refuses") == 0);
     COMM_CHECK_STATUS(tpp_comm_barrier(user), status);
@@ -182,8 +185,10 @@ static void missing_rank_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_as_local),           cmocka_unit_test(barrier_waits_for_all),
-        cmocka_unit_test(refusal_reaches_every_rank),   cmocka_unit_test(other_count_fails_everywhere),
+        cmocka_unit_test(same_bits_as_local),
+        cmocka_unit_test(barrier_waits_for_all),
+        cmocka_unit_test(refusal_reaches_every_rank),
+        cmocka_unit_test(other_count_fails_everywhere),
         cmocka_unit_test(missing_rank_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

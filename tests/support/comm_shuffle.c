@@ -122,7 +122,8 @@ tpp_status comm_shuffle_create(tpp_comm **out, tpp_comm *inner, uint64_t seed) {
         return TPP_ERR_NO_MEMORY;
     me->inner = inner;
     me->random.state = seed * 77 + (uint64_t)tpp_comm_rank(inner);
-    tpp_status status = tpp_comm_create(out, &ops, me, inner->rank, inner->size, inner->timeout, NULL);
+    tpp_status status =
+        tpp_comm_create(out, &ops, me, inner->rank, inner->size, inner->timeout, NULL);
     if (status < 0)
         free(me);
     return status;

@@ -32,7 +32,8 @@ bool comm_check(bool holds, const char *text, const char *file, int line) {
     return holds;
 }
 
-bool comm_check_status(tpp_status got, tpp_status want, const char *text, const char *file, int line) {
+bool comm_check_status(tpp_status got, tpp_status want, const char *text, const char *file,
+                       int line) {
     if (got == want)
         return true;
     if (atomic_fetch_add(&faults, 1) < 10)
@@ -109,10 +110,18 @@ void comm_fill(void *out, int64_t count, tpp_dtype dtype, int32_t rank, uint64_t
         double scale = (double)(UINT64_C(1) << (bits % 48));
         double value = ((double)(bits >> 11) / 9007199254740992.0 - 0.5) * scale;
         switch (dtype) {
-        case TPP_F32: ((float *)out)[i] = (float)value; break;
-        case TPP_F64: ((double *)out)[i] = value; break;
-        case TPP_I32: ((int32_t *)out)[i] = (int32_t)(bits & 0xfffff) - 0x80000; break;
-        default: ((int64_t *)out)[i] = (int64_t)(bits >> 16) - (INT64_C(1) << 47); break;
+        case TPP_F32:
+            ((float *)out)[i] = (float)value;
+            break;
+        case TPP_F64:
+            ((double *)out)[i] = value;
+            break;
+        case TPP_I32:
+            ((int32_t *)out)[i] = (int32_t)(bits & 0xfffff) - 0x80000;
+            break;
+        default:
+            ((int64_t *)out)[i] = (int64_t)(bits >> 16) - (INT64_C(1) << 47);
+            break;
         }
     }
 }
@@ -138,7 +147,8 @@ static void memory_release(void *ctx, void *block, uint64_t bytes) {
 }
 
 void comm_memory_init(comm_memory *memory, long long fail_at) {
-    memory->allocator = (tpp_allocator){sizeof memory->allocator, 0, memory, memory_alloc, memory_release};
+    memory->allocator =
+        (tpp_allocator){sizeof memory->allocator, 0, memory, memory_alloc, memory_release};
     atomic_init(&memory->calls, 0);
     atomic_init(&memory->live, 0);
     atomic_init(&memory->live_bytes, 0);

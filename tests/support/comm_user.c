@@ -35,10 +35,10 @@ static tpp_status user_start(void *ctx, const tpp_comm_call *call, tpp_request *
         return TPP_ERR_COMM;
     request->reserved[0] = (uint64_t)(inner - me->requests);
     if (call->kind == TPP_COMM_SEND)
-        return tpp_comm_send_start(me->inner, call->in, call->count, call->dtype, call->peer, call->tag,
-                                   inner);
-    return tpp_comm_recv_start(me->inner, call->out, call->count, call->dtype, call->peer, call->tag,
-                               inner);
+        return tpp_comm_send_start(me->inner, call->in, call->count, call->dtype, call->peer,
+                                   call->tag, inner);
+    return tpp_comm_recv_start(me->inner, call->out, call->count, call->dtype, call->peer,
+                               call->tag, inner);
 }
 
 static tpp_status user_test(void *ctx, tpp_request *request) {
@@ -82,4 +82,12 @@ void comm_user_refuse(tpp_comm *comm, int64_t call, tpp_status status) {
     user *me = comm->ctx;
     me->refuse_at = call > 0 ? me->calls + call : 0;
     me->refusal = status;
+}
+
+int32_t comm_user_under_way(const tpp_comm *comm) {
+    const user *me = comm->ctx;
+    int32_t n = 0;
+    for (int32_t i = 0; i < MOST; i++)
+        n += me->requests[i].comm != NULL;
+    return n;
 }

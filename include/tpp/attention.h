@@ -38,7 +38,7 @@ typedef struct tpp_attention_desc {
 
 /**
  * Causal multi-head attention. Parameters: qkv.weight [hidden, 3 * heads * head_cols] with all of
- * Q, then K, then V, head by head; qkv.bias; out.weight [heads * head_cols, hidden]; out.bias.
+ * Q, then K, then V, head by head; out.weight [heads * head_cols, hidden]; qkv.bias; out.bias.
  * Scores are scaled by 1 / sqrt(head_cols).
  *
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value, the rule and what is accepted);

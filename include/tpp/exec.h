@@ -81,6 +81,9 @@ typedef struct tpp_stage_call {
     void *out;            /**< F: the stage's output; NULL for the last stage */
     const void *grad_out; /**< B, I, W: gradient of the output; NULL for the last stage */
     void *grad_in;        /**< B, I: gradient of the input; NULL for stage 0 */
+    int64_t count;        /**< elements of each of these: run.message_count */
+    tpp_dtype dtype;      /**< their type: run.message_dtype */
+    uint32_t reserved0;   /**< 0 */
 } tpp_stage_call;
 
 /** What a stage does. A negative return stops the run. Called on the walker's thread. */

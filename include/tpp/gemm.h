@@ -18,7 +18,7 @@
  * finds out at run time which flavour it has and makes it right: serial, calls take a lock; between
  * tpp_blas_single_begin and _end every call uses one BLAS thread, and the host's setting comes back
  * with the last _end. Layers with more than one rank or with fixed blocks do this by themselves
- * around each call, and executors around each run.
+ * around each call, and stages (stage.h) around each run.
  */
 
 #include <tpp/status.h>
@@ -53,8 +53,8 @@ typedef struct tpp_gemm_ops {
     uint32_t size;
     uint32_t flags; /**< 0 */
     void *ctx;      /**< passed to gemm */
-    /** Do the product. Called by several threads at once. The result must depend on the call
-     * alone. */
+    /** Do the product. Called by several threads at once. The result must depend on the call alone.
+     * Returns TPP_OK or a negative status. */
     tpp_status (*gemm)(void *ctx, const tpp_gemm_call *call);
 } tpp_gemm_ops;
 

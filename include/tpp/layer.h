@@ -26,12 +26,17 @@
  *
  * A _create that fails sets *out to NULL.
  *
- * Matrices of a call are contiguous: their stride is 0 or cols.
+ * Matrices of a call are contiguous (their stride is 0 or cols) and do not overlap. `in` of tokens
+ * and `targets` are the same on all ranks of env.comm. An empty batch is done at once, without
+ * communication. Any call may also return TPP_ERR_TOO_NEW or TPP_ERR_OVERFLOW.
+ *
+ * A call that fails on one rank alone leaves the others waiting for it until their deadline: abort
+ * the group (tpp_comm_abort), as executors do by themselves.
  *
  * Memory. Three words: *scratch* is dead when a call returns; *saved* is written by forward and
  * read by backward, one per micro-batch in flight; *state* is parameters and, with the same layout,
  * gradients. Gradients accumulate: zero them before the first micro-batch. No call here allocates,
- * except create.
+ * except create. "Memory:" lines below count elements; each piece is rounded up to 64 bytes.
  *
  * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the
  * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by
@@ -170,7 +175,7 @@ TPP_API tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_pa
  * Fill the parameters. A number depends on the seed, the parameter's name and its global index
  * alone, never on the split.
  *
- * @param params state_bytes. @return TPP_OK; TPP_ERR_INVALID. Threads: any. Comm: none. Since: 0.1.
+ * @param params state_bytes, aligned to 64. @return TPP_OK; TPP_ERR_INVALID. Threads: any. Comm: none. Since: 0.1.
  */
 TPP_API tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t seed);
 

@@ -43,7 +43,7 @@ typedef struct tpp_mlp_desc {
 } tpp_mlp_desc;
 
 /**
- * An MLP. Parameters: up.weight [hidden, ffn], up.bias [1, ffn], down.weight [ffn, hidden],
+ * An MLP. Parameters: up.weight [hidden, ffn], down.weight [ffn, hidden], up.bias [1, ffn],
  * down.bias [1, hidden].
  *
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value, the rule and what is accepted);

@@ -16,7 +16,7 @@
  * `sections` equal sections (Q, K and V in one matrix are three), each cut into `parts` equal
  * blocks. A rank holds blocks first .. first + count - 1 of every section, block by block: local
  * order is block, section, offset. Indices from `valid` on are padding: they hold zeros, and their
- * gradient is zero.
+ * gradient is zero when the gradient of what they produce is.
  */
 
 #include <tpp/status.h>

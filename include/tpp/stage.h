@@ -53,13 +53,15 @@ typedef struct tpp_stage_desc {
     int64_t seq;   /**< tokens of a sequence, >= 1 */
     /** gradient of the step's loss by one token's loss; 0: 1 / (micros * batch * seq) */
     double loss_weight;
-    /** tensor-parallel group, aborted when a run fails; NULL: none */
+    /** tensor-parallel group, aborted when a run fails; NULL: that of layers[0] */
     tpp_comm *comm;
     const tpp_allocator *allocator; /**< NULL: malloc */
 } tpp_stage_desc;
 
 /**
- * Make the stages of a rank. Allocates slots * saved bytes (of the largest chunk) and scratch.
+ * Make the stages of a rank. Allocates slots * saved bytes (of the largest chunk) and scratch. Runs
+ * need run.message_count = batch * seq * the columns between the chunks, and run.message_dtype =
+ * their type; another one is TPP_ERR_INVALID when the stage is called.
  *
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW; TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY.
  *
@@ -77,7 +79,13 @@ TPP_API tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *desc)
  */
 TPP_API tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, const int32_t *targets);
 
-/** The callbacks; their ctx is a tpp_stage. Static. Since: 0.1. */
+/**
+ * The callbacks; their ctx is a tpp_stage. No slot is NULL. enter and leave limit BLAS to one thread
+ * per call (tpp_blas_single_begin), because the ranks of a run share it: a host that wants otherwise
+ * copies the table and sets both to NULL.
+ *
+ * Memory: static. Threads: any. Since: 0.1.
+ */
 TPP_API const tpp_stage_ops *tpp_stage_ops_get(void);
 
 /**

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <tpp/status.h>
 
+/* Bytes of a message, the final zero included. */
+#define TPP__MESSAGE 512
+
 /* The one way to fail: sets this thread's message and returns `status`. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

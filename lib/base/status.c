@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char message[512];
+static _Thread_local char message[TPP__MESSAGE];
 
 tpp_status tpp__fail(tpp_status status, const char *format, ...) {
     va_list args;

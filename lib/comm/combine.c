@@ -15,6 +15,7 @@ typedef struct kernel {
     void (*onto)(void *restrict acc, const void *restrict b, int64_t n);
 } kernel;
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
 #define KERNEL(name, type, expression)                                                             \
     static void name##_into(void *restrict out, const void *restrict a, const void *restrict b,    \
                             int64_t n) {                                                           \
@@ -35,6 +36,7 @@ typedef struct kernel {
         }                                                                                          \
     }                                                                                              \
     static const kernel name = {name##_into, name##_onto};
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Sums of integers wrap, which is defined for unsigned ones only. */
 KERNEL(sum_f32, float, x + y)

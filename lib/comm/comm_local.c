@@ -111,8 +111,8 @@ static void local_destroy(void *ctx) {
 
 static const tpp_comm_ops local_ops = {
     .size = sizeof local_ops,
-    .send = tpp__local_send,
-    .recv = tpp__local_recv,
+    .send = tpp__local_message,
+    .recv = tpp__local_message,
     .test = local_test,
     .wait = tpp__local_wait,
     .collective = tpp__local_collective,

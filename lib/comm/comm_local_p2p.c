@@ -61,7 +61,7 @@ static void meet(tpp__local_node *node, tpp__local_node *partner) {
     tpp__local_node *recv = node->kind == TPP_COMM_SEND ? partner : node;
     bool fits = send->count == recv->count && send->dtype == recv->dtype;
     if (fits && send->count > 0)
-        memcpy(recv->buffer, send->buffer, (size_t)(send->count * tpp__dtype_bytes(send->dtype)));
+        memcpy(recv->out, send->in, (size_t)(send->count * tpp__dtype_bytes(send->dtype)));
     send->met_count = recv->count;
     send->met_dtype = recv->dtype;
     recv->met_count = send->count;
@@ -73,6 +73,8 @@ static void meet(tpp__local_node *node, tpp__local_node *partner) {
 static tpp__local_node *fill(tpp__local_rank *me, const tpp_comm_call *call, tpp_request *request) {
     tpp__local_node *node = tpp__local_node_of(request);
     node->owner = me;
+    node->in = call->in;
+    node->out = call->out;
     node->kind = call->kind;
     node->dtype = call->dtype;
     node->count = call->count;
@@ -103,16 +105,8 @@ static tpp_status start(tpp__local_rank *me, tpp__local_node *node) {
     return TPP_OK;
 }
 
-tpp_status tpp__local_send(void *ctx, const tpp_comm_call *call, tpp_request *request) {
-    tpp__local_node *node = fill(ctx, call, request);
-    node->buffer = (void *)(uintptr_t)call->in;
-    return start(ctx, node);
-}
-
-tpp_status tpp__local_recv(void *ctx, const tpp_comm_call *call, tpp_request *request) {
-    tpp__local_node *node = fill(ctx, call, request);
-    node->buffer = call->out;
-    return start(ctx, node);
+tpp_status tpp__local_message(void *ctx, const tpp_comm_call *call, tpp_request *request) {
+    return start(ctx, fill(ctx, call, request));
 }
 
 static tpp_status misfit(tpp__local_rank *me, const tpp__local_node *node) {

@@ -68,7 +68,7 @@ static void end(walk *w, int32_t peer, tpp_request *request) {
     }
     /* The group is aborted, but what is under way still uses our buffers. Without an abort it would
      * not end either. The sentence of the first failure is the one to keep. */
-    char sentence[512];
+    char sentence[TPP__MESSAGE];
     if (!w->comm->ops.abort)
         return;
     snprintf(sentence, sizeof sentence, "%s", tpp_message());

@@ -62,7 +62,7 @@ tpp_status tpp_run_query(const tpp_run *run, int64_t *bytes) {
 /* Walkers clear the message of their thread, to tell a callback's sentence from an older one; a
  * run that succeeds must leave the caller's as it was. */
 typedef struct kept_message {
-    char text[512];
+    char text[TPP__MESSAGE];
 } kept_message;
 
 static void keep(kept_message *kept) {

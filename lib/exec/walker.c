@@ -97,7 +97,9 @@ static tpp_stage_call describe(const tpp__walker *w, const tpp_action *a,
                            .stage = a->stage,
                            .chunk = a->chunk,
                            .micro = a->micro,
-                           .slot = a->slot};
+                           .slot = a->slot,
+                           .count = w->walk->run.message_count,
+                           .dtype = w->walk->run.message_dtype};
     call.in = first ? NULL : slot->in;
     call.out = forward && !last ? slot->out : NULL;
     call.grad_out = forward || last ? NULL : slot->grad_out;

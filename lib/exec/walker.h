@@ -2,6 +2,7 @@
 #ifndef TPP_EXEC_WALKER_H
 #define TPP_EXEC_WALKER_H
 
+#include "base/check.h"
 #include "base/thread.h"
 #include "exec/run_report.h"
 
@@ -62,7 +63,7 @@ typedef struct tpp__walk_failure {
     int32_t rank;
     int32_t lane;
     tpp_action action;
-    char message[512];
+    char message[TPP__MESSAGE];
 } tpp__walk_failure;
 
 struct tpp__walk {

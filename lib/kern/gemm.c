@@ -105,5 +105,10 @@ tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *p) {
         tpp__kern_gemm_scale(&call);
         return TPP_OK;
     }
-    return gemm->gemm(gemm->ctx, &call);
+    status = gemm->gemm(gemm->ctx, &call);
+    if (status > 0)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "the gemm function returned %d; accepted: 0 (done), or a negative status",
+                         status);
+    return status;
 }

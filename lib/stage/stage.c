@@ -1,33 +1,11 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include <tpp/stage.h>
+#include "stage/stage_impl.h"
 
-#include "base/alloc.h"
 #include "base/check.h"
+#include "tp/layer_impl.h"
 
 #include <math.h>
 #include <string.h>
-
-struct tpp_stage {
-    tpp_allocator allocator;
-    int64_t bytes; /* of this struct and everything behind it */
-    tpp_comm *comm;
-    int32_t chunks, micros, slots;
-    int64_t batch, seq;
-    const int32_t *ids, *targets; /* of the next step */
-    const tpp_layer **layers;
-    const void **params;
-    void **grads;
-    tpp_layer_info *infos;
-    bool has_loss;
-    char *saved;         /* slots * saved_bytes */
-    int64_t saved_bytes; /* of a slot */
-    char *scratch;
-    int64_t scratch_bytes;
-    int64_t work_bytes; /* saved and scratch of all slots */
-    char *losses;       /* tokens of one micro-batch, in the layer's type */
-    char *weights;      /* the same number of loss_weight */
-    double *sums;       /* [micros] */
-};
 
 /* Cut the one allocation of a stage; the first part is the struct itself. */
 static tpp_stage *lay_out(tpp__arena *arena, tpp_stage *stage) {
@@ -68,7 +46,12 @@ static tpp_status check_desc(const tpp_stage_desc *desc) {
                                         : "params",
                          desc->chunks);
     if (!isfinite(desc->loss_weight))
-        return tpp__fail(TPP_ERR_INVALID, "desc.loss_weight is not finite");
+        return tpp__fail(TPP_ERR_INVALID, "desc.loss_weight = %g; it must be a finite number",
+                         desc->loss_weight);
+    for (int32_t c = 0; c < desc->chunks; c++) {
+        if (!desc->layers[c])
+            return tpp__fail(TPP_ERR_INVALID, "desc.layers[%d] is NULL", c);
+    }
     return TPP_OK;
 }
 
@@ -79,6 +62,9 @@ static tpp_status measure(tpp_stage *stage, const tpp_stage_desc *desc) {
         tpp_status status = tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &info);
         if (status < 0)
             return status;
+        if (info.state_bytes > 0 && (!desc->params[c] || !desc->grads[c]))
+            return tpp__fail(TPP_ERR_INVALID, "desc.%s[%d] is NULL; the layer needs %lld bytes",
+                             desc->params[c] ? "grads" : "params", c, (long long)info.state_bytes);
         int64_t saved = info.saved_bytes + (desc->halves ? info.split_bytes : 0);
         stage->saved_bytes = saved > stage->saved_bytes ? saved : stage->saved_bytes;
         stage->scratch_bytes =
@@ -122,10 +108,11 @@ tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
         status = tpp__allocator_read(&start.allocator, desc.allocator);
     if (status < 0)
         return status;
-    start.comm = desc.comm;
+    start.comm = desc.comm ? desc.comm : desc.layers[0]->comm;
     start.chunks = desc.chunks;
     start.micros = desc.micros;
     start.slots = desc.slots;
+    start.halves = desc.halves != 0;
     start.batch = desc.batch;
     start.seq = desc.seq;
     tpp__arena arena = tpp__arena_counting();
@@ -172,114 +159,4 @@ const double *tpp_stage_losses(const tpp_stage *stage) {
 
 int64_t tpp_stage_bytes(const tpp_stage *stage) {
     return stage ? stage->work_bytes : 0;
-}
-
-/* A view of memory that the layer will only read where it is `const`. */
-static tpp_mat view(const tpp_stage *stage, const void *data, int64_t cols, tpp_dtype dtype) {
-    tpp_mat mat = {.rows = stage->batch * stage->seq, .cols = cols, .dtype = dtype};
-    memcpy(&mat.data, &data, sizeof data);
-    return mat;
-}
-
-static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
-    const tpp_layer_info *info = &stage->infos[job->chunk];
-    int64_t at = (int64_t)job->micro * stage->batch * stage->seq;
-    const void *in = info->in_dtype == TPP_I32 && stage->ids ? stage->ids + at : job->in;
-    tpp_call call = {
-        .size = sizeof call,
-        .batch = stage->batch,
-        .seq = stage->seq,
-        .in = view(stage, in, info->in_cols, info->in_dtype),
-        .out =
-            view(stage, info->targets ? stage->losses : job->out, info->out_cols, info->out_dtype),
-        .grad_out = view(stage, info->targets ? stage->weights : job->grad_out, info->out_cols,
-                         info->out_dtype),
-        .grad_in = view(stage, job->grad_in, info->in_cols, info->in_dtype),
-        .params = stage->params[job->chunk],
-        .grads = stage->grads[job->chunk],
-        .saved = stage->saved + job->slot * stage->saved_bytes,
-        .saved_bytes = stage->saved_bytes,
-        .scratch = stage->scratch,
-        .scratch_bytes = stage->scratch_bytes,
-        .targets = stage->targets ? stage->targets + at : NULL,
-    };
-    return call;
-}
-
-/* Sum of the token losses, in order. */
-static double sum_losses(const tpp_stage *stage, tpp_dtype dtype) {
-    double sum = 0;
-    for (int64_t i = 0; i < stage->batch * stage->seq; i++)
-        sum += dtype == TPP_F32 ? (double)((float *)(void *)stage->losses)[i]
-                                : ((double *)(void *)stage->losses)[i];
-    return sum;
-}
-
-static tpp_status check_job(const tpp_stage *stage, const tpp_stage_call *job) {
-    if (job->chunk >= stage->chunks || job->micro >= stage->micros || job->slot >= stage->slots)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "chunk %d, micro-batch %d, slot %d: the stage was made for %d chunks, %d "
-                         "micro-batches, %d slots",
-                         job->chunk, job->micro, job->slot, stage->chunks, stage->micros,
-                         stage->slots);
-    return TPP_OK;
-}
-
-static tpp_status forward(void *ctx, const tpp_stage_call *job) {
-    tpp_stage *stage = ctx;
-    tpp_status status = check_job(stage, job);
-    if (status < 0)
-        return status;
-    tpp_call call = call_of(stage, job);
-    status = tpp_layer_forward(stage->layers[job->chunk], &call);
-    if (status == TPP_OK && stage->infos[job->chunk].targets)
-        stage->sums[job->micro] = sum_losses(stage, stage->infos[job->chunk].out_dtype);
-    return status;
-}
-
-static tpp_status backward(void *ctx, const tpp_stage_call *job) {
-    tpp_stage *stage = ctx;
-    tpp_call call = call_of(stage, job);
-    return tpp_layer_backward(stage->layers[job->chunk], &call);
-}
-
-static tpp_status backward_input(void *ctx, const tpp_stage_call *job) {
-    tpp_stage *stage = ctx;
-    tpp_call call = call_of(stage, job);
-    return tpp_layer_backward_input(stage->layers[job->chunk], &call);
-}
-
-static tpp_status backward_weight(void *ctx, const tpp_stage_call *job) {
-    tpp_stage *stage = ctx;
-    tpp_call call = call_of(stage, job);
-    return tpp_layer_backward_weight(stage->layers[job->chunk], &call);
-}
-
-/* Several pipeline ranks share this process's BLAS, whatever their layers do: one thread each. */
-static void enter(void *ctx) {
-    (void)ctx;
-    tpp_blas_single_begin();
-}
-
-static void leave(void *ctx) {
-    (void)ctx;
-    tpp_blas_single_end();
-}
-
-static void abort_comm(void *ctx) {
-    tpp_comm_abort(((tpp_stage *)ctx)->comm);
-}
-
-const tpp_stage_ops *tpp_stage_ops_get(void) {
-    static const tpp_stage_ops ops = {
-        .size = sizeof ops,
-        .forward = forward,
-        .backward = backward,
-        .backward_input = backward_input,
-        .backward_weight = backward_weight,
-        .enter = enter,
-        .leave = leave,
-        .abort = abort_comm,
-    };
-    return &ops;
 }

@@ -152,18 +152,18 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
 
 static const tpp__layer_ops ops = {needs_of, forward, backward};
 
-static tpp_status make_norm(const tpp_layer *block, const tpp_layer_env *env,
-                            const tpp_block_desc *desc, const char *name, tpp_layer **out) {
+static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, const char *name,
+                            tpp_layer **out) {
     char prefix[128];
-    tpp_layer_env own = tpp__layer_child_env(block, env, name, prefix);
+    tpp_layer_env own = tpp__layer_child_env(block, name, prefix);
     tpp_norm_desc norm = {.size = sizeof norm, .cols = desc->hidden, .epsilon = desc->epsilon};
     return tpp_norm_create(out, &own, &norm);
 }
 
-static tpp_status make_attention(const tpp_layer *block, const tpp_layer_env *env,
-                                 const tpp_block_desc *desc, tpp_layer **out) {
+static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *desc,
+                                 tpp_layer **out) {
     char prefix[128];
-    tpp_layer_env own = tpp__layer_child_env(block, env, "attn.", prefix);
+    tpp_layer_env own = tpp__layer_child_env(block, "attn.", prefix);
     tpp_attention_desc attention = {.size = sizeof attention,
                                     .hidden = desc->hidden,
                                     .heads = desc->heads,
@@ -172,10 +172,9 @@ static tpp_status make_attention(const tpp_layer *block, const tpp_layer_env *en
     return tpp_attention_create(out, &own, &attention);
 }
 
-static tpp_status make_mlp(const tpp_layer *block, const tpp_layer_env *env,
-                           const tpp_block_desc *desc, tpp_layer **out) {
+static tpp_status make_mlp(const tpp_layer *block, const tpp_block_desc *desc, tpp_layer **out) {
     char prefix[128];
-    tpp_layer_env own = tpp__layer_child_env(block, env, "mlp.", prefix);
+    tpp_layer_env own = tpp__layer_child_env(block, "mlp.", prefix);
     tpp_mlp_desc mlp = {.size = sizeof mlp,
                         .hidden = desc->hidden,
                         .ffn = desc->ffn,
@@ -185,17 +184,17 @@ static tpp_status make_mlp(const tpp_layer *block, const tpp_layer_env *env,
     return tpp_mlp_create(out, &own, &mlp);
 }
 
-static tpp_status make_part(const tpp_layer *block, const tpp_layer_env *env,
-                            const tpp_block_desc *desc, int32_t part, tpp_layer **out) {
+static tpp_status make_part(const tpp_layer *block, const tpp_block_desc *desc, int32_t part,
+                            tpp_layer **out) {
     switch (part) {
     case NORM1:
-        return make_norm(block, env, desc, "ln_1.", out);
+        return make_norm(block, desc, "ln_1.", out);
     case ATTENTION:
-        return make_attention(block, env, desc, out);
+        return make_attention(block, desc, out);
     case NORM2:
-        return make_norm(block, env, desc, "ln_2.", out);
+        return make_norm(block, desc, "ln_2.", out);
     default:
-        return make_mlp(block, env, desc, out);
+        return make_mlp(block, desc, out);
     }
 }
 
@@ -207,12 +206,17 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
     if (status == TPP_OK)
         status = tpp__check_positive("desc.hidden", desc.hidden);
     if (status == TPP_OK)
+        status = tpp__check_positive("desc.heads", desc.heads);
+    if (status == TPP_OK && desc.hidden % desc.heads != 0)
+        status = tpp__fail(TPP_ERR_INVALID, "desc.heads = %d does not divide desc.hidden = %lld",
+                           desc.heads, (long long)desc.hidden);
+    if (status == TPP_OK)
         status = tpp__layer_new(&block, env, sizeof *block, &ops, 12, PARTS);
     if (status < 0)
         return tpp__layer_hand_over(out, NULL, status);
     for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {
         tpp_layer *part;
-        status = make_part(block, env, &desc, i, &part);
+        status = make_part(block, &desc, i, &part);
         if (status == TPP_OK)
             tpp__layer_adopt(block, part);
     }

@@ -119,6 +119,12 @@ static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, in
             layer->blocks != chain->blocks)
             return tpp__fail(TPP_ERR_INVALID,
                              "layers[%d] was made with another comm, dtype or blocks than env", i);
+        for (int32_t j = 0; j < i; j++) {
+            if (layers[j] == layer)
+                return tpp__fail(TPP_ERR_INVALID,
+                                 "layers[%d] is layers[%d]; a chain owns each of its layers once",
+                                 i, j);
+        }
         if (i == 0)
             continue;
         if (layer->in_cols != layers[i - 1]->out_cols ||

@@ -14,7 +14,8 @@ static tpp_status check_shape(int64_t batch, int64_t seq) {
     if (batch < 0 || seq < 0)
         return tpp__fail(TPP_ERR_INVALID, "%s = %lld is negative; it must be 0 or more",
                          batch < 0 ? "batch" : "seq", (long long)(batch < 0 ? batch : seq));
-    if (!tpp__mul(batch, seq, &tokens) || tokens > INT32_MAX)
+    if (batch > INT32_MAX || seq > INT32_MAX || !tpp__mul(batch, seq, &tokens) ||
+        tokens > INT32_MAX)
         return tpp__fail(TPP_ERR_OVERFLOW, "batch %lld x seq %lld is more than %d tokens",
                          (long long)batch, (long long)seq, INT32_MAX);
     return TPP_OK;
@@ -22,7 +23,8 @@ static tpp_status check_shape(int64_t batch, int64_t seq) {
 
 static tpp_status needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
     *needs = tpp__layer_needs(layer, batch, seq);
-    if (needs->overflow)
+    int64_t halves;
+    if (needs->overflow || !tpp__add(needs->saved, needs->split, &halves))
         return tpp__fail(TPP_ERR_OVERFLOW,
                          "memory for batch %lld x seq %lld does not fit into 64 bits",
                          (long long)batch, (long long)seq);
@@ -200,6 +202,8 @@ static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want
         status = check_call(layer, &call, want, &work);
     if (status < 0)
         return status;
+    if (work.tokens == 0)
+        return TPP_OK; /* as on every rank, so no collective is owed */
     if (layer->blas_single)
         tpp_blas_single_begin();
     status = want.forward ? layer->ops->forward(layer, &work)

@@ -58,7 +58,9 @@ struct tpp_layer {
     const tpp__layer_ops *ops;
     tpp_allocator allocator;
     int64_t bytes; /* of this struct and what lies behind it */
-    tpp_comm *comm;
+    tpp_layer_env
+        env;        /* as given, for children; its pointers to tables and the name may be stale */
+    tpp_comm *comm; /* NULL: one rank */
     int32_t rank, ranks;
     int32_t blocks, count, first; /* R; blocks of this rank: first .. first + count - 1 */
     tpp_dtype dtype;
@@ -98,8 +100,7 @@ void tpp__layer_add_param(tpp_layer *layer, const char *name, tpp_shard shard, t
 void tpp__layer_adopt(tpp_layer *layer, tpp_layer *child);
 
 /* The env of a child of `layer` named `name`; `prefix` holds its text. */
-tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const tpp_layer_env *env,
-                                   const char *name, char prefix[128]);
+tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const char *name, char prefix[128]);
 
 /* Shards of this rank: whole on every rank; `sections` * width columns or rows cut into R
  * blocks. */

@@ -46,6 +46,8 @@ static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     tpp_status status = tpp__sized_read(&env, sizeof env, TPP_ENV_BLAS_INHERIT, given, "env");
     if (status < 0)
         return status;
+    layer->env = env;
+    layer->env.size = sizeof layer->env;
     layer->ranks = env.comm ? tpp_comm_size(env.comm) : 1;
     layer->rank = env.comm ? tpp_comm_rank(env.comm) : 0;
     layer->comm = layer->ranks > 1 ? env.comm : NULL;
@@ -148,15 +150,9 @@ void tpp__layer_adopt(tpp_layer *layer, tpp_layer *child) {
     layer->state_overflow |= !tpp__add(layer->state_bytes, child->state_bytes, &layer->state_bytes);
 }
 
-tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const tpp_layer_env *env,
-                                   const char *name, char prefix[128]) {
-    tpp_layer_env child = {0};
+tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const char *name, char prefix[128]) {
+    tpp_layer_env child = layer->env;
     snprintf(prefix, 128, "%s%s", layer->prefix, name);
-    child.size = sizeof child;
-    child.flags = env->flags;
-    child.comm = env->comm;
-    child.dtype = layer->dtype;
-    child.blocks = env->blocks;
     child.gemm = &layer->gemm;
     child.allocator = &layer->allocator;
     child.name = prefix;
@@ -190,10 +186,13 @@ tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t 
     if (value % layer->blocks == 0)
         return TPP_OK;
     char accepted[160];
-    tpp__divisors(value, accepted, sizeof accepted);
-    bool fixed = layer->blocks != layer->ranks;
-    return tpp__fail(TPP_ERR_INVALID, "%s = %lld is not a multiple of %s = %d; it allows: %s",
-                     field, (long long)value, fixed ? "blocks" : "tp", layer->blocks, accepted);
+    bool fixed = layer->env.blocks != 0;
+    int64_t power = 1; /* fixed blocks are powers of two */
+    while (value % (2 * power) == 0)
+        power *= 2;
+    tpp__divisors(fixed ? power : value, accepted, sizeof accepted);
+    return tpp__fail(TPP_ERR_INVALID, "%s = %lld is not a multiple of %s = %d; valid: %s", field,
+                     (long long)value, fixed ? "blocks" : "tp", layer->blocks, accepted);
 }
 
 tpp_status tpp__check_positive(const char *field, int64_t value) {

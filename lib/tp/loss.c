@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "kern/ce_ends.h"
-#include "tp/layer_impl.h"
+#include "tp/partition_1d.h"
 
 #include <string.h>
 #include <tpp/loss.h>
@@ -31,8 +31,7 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     tpp__arena saved = tpp__arena_counting();
     take_saved(layer, batch * seq, &saved);
     tpp__arena scratch = tpp__arena_counting();
-    for (int32_t n = layer->count; n > 1; n /= 2)
-        tpp__arena_take(&scratch, batch * seq, layer->width);
+    tpp__block_sum_scratch(layer, batch * seq, &scratch);
     needs->saved = saved.used;
     needs->scratch = scratch.used;
     needs->overflow = !tpp__arena_fits(&saved) || !tpp__arena_fits(&scratch);

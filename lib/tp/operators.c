@@ -1,6 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/operators.h"
 
+#include <stdio.h>
+
 tpp_status tpp__f_backward_start(const tpp_layer *layer, void *grad, int64_t count,
                                  tpp_request *request) {
     request->comm = NULL;
@@ -11,8 +13,13 @@ tpp_status tpp__f_backward_start(const tpp_layer *layer, void *grad, int64_t cou
 }
 
 tpp_status tpp__f_backward_finish(tpp_request *request, tpp_status status) {
-    tpp_status waited = tpp_comm_wait(request);
-    return status < 0 ? status : waited;
+    char first[TPP__MESSAGE];
+    if (status == TPP_OK)
+        return tpp_comm_wait(request);
+    snprintf(first, sizeof first, "%s", tpp_message());
+    tpp_comm_wait(request);
+    tpp_message_set(first); /* not that of the wait */
+    return status;
 }
 
 tpp_status tpp__g_forward(const tpp_layer *layer, void *out, int64_t count) {

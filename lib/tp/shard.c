@@ -19,7 +19,9 @@ static bool sound(const tpp_shard *shard) {
     if (shard->sections < 1 || shard->parts < 1 || shard->first < 0 || shard->count < 0 ||
         shard->count > shard->parts - shard->first)
         return false;
-    int64_t length = axis_length(shard);
+    int64_t length = axis_length(shard), elements;
+    if (!tpp__mul(shard->rows, shard->cols, &elements))
+        return false;
     return length % ((int64_t)shard->sections * shard->parts) == 0 && shard->valid >= 0 &&
            shard->valid <= length;
 }

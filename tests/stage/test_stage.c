@@ -143,6 +143,73 @@ static void bad_arguments_get_a_sentence(void **state) {
     tpp_stage_destroy(NULL);
 }
 
+/* A stage called by an executor that was told of other messages, or before it has data. */
+static void misuse_is_refused(void **state) {
+    (void)state;
+    static _Alignas(64) float params[64], grads[64];
+    float in[8] = {0}, out[8];
+    tpp_layer_env env = {.size = sizeof env};
+    tpp_norm_desc norm = {.size = sizeof norm, .cols = 4};
+    tpp_layer *layer;
+    assert_int_equal(tpp_norm_create(&layer, &env, &norm), TPP_OK);
+    const tpp_layer *layers[] = {layer};
+    const void *all_params[] = {params};
+    void *all_grads[] = {grads};
+    tpp_stage_desc d = {
+        .size = sizeof d, .layers = layers, .params = all_params, .grads = all_grads};
+    d.chunks = d.micros = d.slots = 1;
+    d.batch = 1, d.seq = 2;
+    tpp_stage *stage;
+    assert_int_equal(tpp_stage_create(&stage, &d), TPP_OK);
+    tpp_stage_call job = {.size = sizeof job, .in = in, .out = out, .count = 8, .dtype = TPP_F32};
+    const tpp_stage_ops *ops = tpp_stage_ops_get();
+    assert_int_equal(ops->forward(stage, &job), TPP_OK);
+    job.count = 7;
+    assert_int_equal(ops->forward(stage, &job), TPP_ERR_INVALID);
+    assert_non_null(strstr(tpp_message(), "run.message_count = 7"));
+    job.count = 8, job.dtype = TPP_F64;
+    assert_int_equal(ops->forward(stage, &job), TPP_ERR_INVALID);
+    job.dtype = TPP_F32, job.slot = 1;
+    assert_int_equal(ops->backward(stage, &job), TPP_ERR_INVALID);
+    job.slot = -1;
+    assert_int_equal(ops->backward(stage, &job), TPP_ERR_INVALID);
+    job.slot = 0;
+    assert_int_equal(ops->backward_input(stage, &job), TPP_ERR_INVALID);
+    assert_non_null(strstr(tpp_message(), "desc.halves"));
+    tpp_stage_destroy(stage);
+    tpp_layer_destroy(layer);
+}
+
+static void data_must_be_set_first(void **state) {
+    (void)state;
+    static _Alignas(64) float params[64], grads[64];
+    float out[8];
+    tpp_layer_env env = {.size = sizeof env};
+    tpp_embedding_desc embedding = {.size = sizeof embedding, .vocab = 3, .hidden = 4};
+    tpp_layer *layer;
+    assert_int_equal(tpp_embedding_create(&layer, &env, &embedding), TPP_OK);
+    const tpp_layer *layers[] = {layer};
+    const void *all_params[] = {params};
+    void *all_grads[] = {NULL};
+    tpp_stage_desc d = {
+        .size = sizeof d, .layers = layers, .params = all_params, .grads = all_grads};
+    d.chunks = d.micros = d.slots = 1;
+    d.batch = 1, d.seq = 2;
+    tpp_stage *stage;
+    assert_int_equal(tpp_stage_create(&stage, &d), TPP_ERR_INVALID);
+    assert_non_null(strstr(tpp_message(), "desc.grads[0] is NULL"));
+    all_grads[0] = grads;
+    assert_int_equal(tpp_stage_create(&stage, &d), TPP_OK);
+    tpp_stage_call job = {.size = sizeof job, .out = out, .count = 8, .dtype = TPP_F32};
+    assert_int_equal(tpp_stage_ops_get()->forward(stage, &job), TPP_ERR_INVALID);
+    assert_non_null(strstr(tpp_message(), "tpp_stage_set_data"));
+    int32_t two[2] = {2, 3};
+    assert_int_equal(tpp_stage_set_data(stage, two, NULL), TPP_OK);
+    assert_int_equal(tpp_stage_ops_get()->forward(stage, &job), TPP_ERR_RANGE);
+    tpp_stage_destroy(stage);
+    tpp_layer_destroy(layer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_gives_the_same_bits),
@@ -152,6 +219,8 @@ int main(void) {
         cmocka_unit_test(steps_accumulate),
         cmocka_unit_test(peaks_follow_the_schedule),
         cmocka_unit_test(bad_arguments_get_a_sentence),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(data_must_be_set_first),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
 }

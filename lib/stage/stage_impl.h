@@ -1,0 +1,33 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_STAGE_STAGE_IMPL_H
+#define TPP_STAGE_STAGE_IMPL_H
+
+#include "base/alloc.h"
+
+#include <stdbool.h>
+#include <tpp/stage.h>
+
+struct tpp_stage {
+    tpp_allocator allocator;
+    int64_t bytes; /* of this struct and everything behind it */
+    tpp_comm *comm;
+    int32_t chunks, micros, slots;
+    bool halves;
+    int64_t batch, seq;
+    const int32_t *ids, *targets; /* of the next step */
+    const tpp_layer **layers;
+    const void **params;
+    void **grads;
+    tpp_layer_info *infos;
+    bool has_loss;
+    char *saved;         /* slots * saved_bytes */
+    int64_t saved_bytes; /* of a slot */
+    char *scratch;
+    int64_t scratch_bytes;
+    int64_t work_bytes; /* saved and scratch of all slots */
+    char *losses;       /* tokens of one micro-batch, in the layer's type */
+    char *weights;      /* the same number of loss_weight */
+    double *sums;       /* [micros] */
+};
+
+#endif

@@ -1,0 +1,151 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "stage/stage_impl.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+/* The callbacks: an executor's job becomes a call of a layer. */
+
+/* A view of memory that the layer will only read where it is `const`. */
+static tpp_mat view(const tpp_stage *stage, const void *data, int64_t cols, tpp_dtype dtype) {
+    tpp_mat mat = {.rows = stage->batch * stage->seq, .cols = cols, .dtype = dtype};
+    memcpy(&mat.data, &data, sizeof data);
+    return mat;
+}
+
+static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
+    const tpp_layer_info *info = &stage->infos[job->chunk];
+    int64_t at = (int64_t)job->micro * stage->batch * stage->seq;
+    const void *in = info->in_dtype == TPP_I32 ? stage->ids + at : job->in;
+    tpp_call call = {
+        .size = sizeof call,
+        .batch = stage->batch,
+        .seq = stage->seq,
+        .in = view(stage, in, info->in_cols, info->in_dtype),
+        .out =
+            view(stage, info->targets ? stage->losses : job->out, info->out_cols, info->out_dtype),
+        .grad_out = view(stage, info->targets ? stage->weights : job->grad_out, info->out_cols,
+                         info->out_dtype),
+        .grad_in = view(stage, job->grad_in, info->in_cols, info->in_dtype),
+        .params = stage->params[job->chunk],
+        .grads = stage->grads[job->chunk],
+        .saved = stage->saved + job->slot * stage->saved_bytes,
+        .saved_bytes = stage->saved_bytes,
+        .scratch = stage->scratch,
+        .scratch_bytes = stage->scratch_bytes,
+        .targets = stage->targets ? stage->targets + at : NULL,
+    };
+    return call;
+}
+
+/* Sum of the token losses, in order. */
+static double sum_losses(const tpp_stage *stage, tpp_dtype dtype) {
+    double sum = 0;
+    for (int64_t i = 0; i < stage->batch * stage->seq; i++)
+        sum += dtype == TPP_F32 ? (double)((float *)(void *)stage->losses)[i]
+                                : ((double *)(void *)stage->losses)[i];
+    return sum;
+}
+
+static tpp_status check_job(const tpp_stage *stage, const tpp_stage_call *job) {
+    bool known = job->chunk >= 0 && job->chunk < stage->chunks && job->micro >= 0 &&
+                 job->micro < stage->micros && job->slot >= 0 && job->slot < stage->slots;
+    if (!known)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "chunk %d, micro-batch %d, slot %d: the stage was made for %d chunks, %d "
+                         "micro-batches, %d slots",
+                         job->chunk, job->micro, job->slot, stage->chunks, stage->micros,
+                         stage->slots);
+    const tpp_layer_info *info = &stage->infos[job->chunk];
+    if ((info->in_dtype == TPP_I32 && !stage->ids) || (info->targets && !stage->targets))
+        return tpp__fail(TPP_ERR_INVALID, "chunk %d has no %s; call tpp_stage_set_data first",
+                         job->chunk, info->targets && !stage->targets ? "targets" : "ids");
+    return TPP_OK;
+}
+
+/* A message must be exactly what flows in or out of the chunk. */
+static tpp_status check_flow(const tpp_stage *stage, const tpp_stage_call *job, const void *data,
+                             int64_t cols, tpp_dtype dtype) {
+    int64_t count = stage->batch * stage->seq * cols;
+    if (!data || (job->count == count && job->dtype == dtype))
+        return TPP_OK;
+    return tpp__fail(TPP_ERR_INVALID,
+                     "run.message_count = %lld of %s does not fit virtual stage %d, which takes "
+                     "%lld of %s",
+                     (long long)job->count, tpp__dtype_name(job->dtype), job->stage,
+                     (long long)count, tpp__dtype_name(dtype));
+}
+
+typedef tpp_status (*layer_call)(const tpp_layer *layer, const tpp_call *call);
+
+static tpp_status run(tpp_stage *stage, const tpp_stage_call *job, layer_call work) {
+    tpp_status status = check_job(stage, job);
+    if (status < 0)
+        return status;
+    const tpp_layer_info *info = &stage->infos[job->chunk];
+    status = check_flow(stage, job, job->in, info->in_cols, info->in_dtype);
+    if (status == TPP_OK)
+        status = check_flow(stage, job, job->out ? job->out : job->grad_out, info->out_cols,
+                            info->out_dtype);
+    if (status < 0)
+        return status;
+    tpp_call call = call_of(stage, job);
+    return work(stage->layers[job->chunk], &call);
+}
+
+static tpp_status forward(void *ctx, const tpp_stage_call *job) {
+    tpp_stage *stage = ctx;
+    tpp_status status = run(stage, job, tpp_layer_forward);
+    if (status == TPP_OK && stage->infos[job->chunk].targets)
+        stage->sums[job->micro] = sum_losses(stage, stage->infos[job->chunk].out_dtype);
+    return status;
+}
+
+static tpp_status backward(void *ctx, const tpp_stage_call *job) {
+    return run(ctx, job, tpp_layer_backward);
+}
+
+static tpp_status half(tpp_stage *stage, const tpp_stage_call *job, layer_call work) {
+    if (!stage->halves)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "the schedule has I and W; set desc.halves = 1 when making the stage");
+    return run(stage, job, work);
+}
+
+static tpp_status backward_input(void *ctx, const tpp_stage_call *job) {
+    return half(ctx, job, tpp_layer_backward_input);
+}
+
+static tpp_status backward_weight(void *ctx, const tpp_stage_call *job) {
+    return half(ctx, job, tpp_layer_backward_weight);
+}
+
+/* Several pipeline ranks share this process's BLAS, whatever their layers do: one thread each. */
+static void enter(void *ctx) {
+    (void)ctx;
+    tpp_blas_single_begin();
+}
+
+static void leave(void *ctx) {
+    (void)ctx;
+    tpp_blas_single_end();
+}
+
+static void abort_comm(void *ctx) {
+    tpp_comm_abort(((tpp_stage *)ctx)->comm);
+}
+
+const tpp_stage_ops *tpp_stage_ops_get(void) {
+    static const tpp_stage_ops ops = {
+        .size = sizeof ops,
+        .forward = forward,
+        .backward = backward,
+        .backward_input = backward_input,
+        .backward_weight = backward_weight,
+        .enter = enter,
+        .leave = leave,
+        .abort = abort_comm,
+    };
+    return &ops;
+}

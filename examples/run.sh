@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0
 # Builds libtpp into build/, then trains a small transformer on the King James Bible, split over 2 x 2
-# ranks, and compares it with the same training on one rank. About two minutes.
+# ranks, and compares it with the same training on one rank. About a minute.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -172,7 +172,7 @@ static void one_missing(tpp_comm *local, int32_t rank, void *arg) {
     if (rank != 1) {
         tpp_status status = tpp_comm_barrier(user);
         COMM_CHECK(status == TPP_ERR_TIMEOUT || status == TPP_ERR_ABORTED);
-        if (status == TPP_ERR_TIMEOUT)
+        if (status == TPP_ERR_TIMEOUT && rank == 0)
             COMM_CHECK(strstr(tpp_message(), "in barrier 1 for a message with rank 1") != NULL);
     }
     tpp_comm_destroy(user);

@@ -60,7 +60,7 @@ static tpp_status measure(tpp_stage *stage, const tpp_stage_desc *desc) {
     for (int32_t c = 0; c < desc->chunks; c++) {
         tpp_layer_info info = {.size = sizeof info};
         tpp_status status = tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &info);
-        if (status < 0)
+        if (status != TPP_OK)
             return status;
         if (info.state_bytes > 0 && (!desc->params[c] || !desc->grads[c]))
             return tpp__fail(TPP_ERR_INVALID, "desc.%s[%d] is NULL; the layer needs %lld bytes",
@@ -106,7 +106,7 @@ tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
         status = measure(&start, &desc);
     if (status == TPP_OK)
         status = tpp__allocator_read(&start.allocator, desc.allocator);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     start.comm = desc.comm ? desc.comm : desc.layers[0]->comm;
     start.chunks = desc.chunks;

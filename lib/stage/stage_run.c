@@ -81,14 +81,14 @@ typedef tpp_status (*layer_call)(const tpp_layer *layer, const tpp_call *call);
 
 static tpp_status run(tpp_stage *stage, const tpp_stage_call *job, layer_call work) {
     tpp_status status = check_job(stage, job);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     const tpp_layer_info *info = &stage->infos[job->chunk];
     status = check_flow(stage, job, job->in, info->in_cols, info->in_dtype);
     if (status == TPP_OK)
         status = check_flow(stage, job, job->out ? job->out : job->grad_out, info->out_cols,
                             info->out_dtype);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp_call call = call_of(stage, job);
     return work(stage->layers[job->chunk], &call);

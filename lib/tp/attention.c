@@ -235,7 +235,7 @@ tpp_status tpp_attention_create(tpp_layer **out, const tpp_layer_env *env,
         status = check_desc(&desc);
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(attention), &ops, 4, 0);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     status = tpp__check_blocks(layer, "desc.heads", desc.heads);
     if (status == TPP_OK) {

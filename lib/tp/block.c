@@ -212,7 +212,7 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
                            desc.heads, (long long)desc.hidden);
     if (status == TPP_OK)
         status = tpp__layer_new(&block, env, sizeof *block, &ops, 12, PARTS);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {
         tpp_layer *part;

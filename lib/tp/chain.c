@@ -163,7 +163,7 @@ tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer
     tpp_layer *chain;
     tpp_status status =
         tpp__layer_new(&chain, env, sizeof *chain, &ops, count_params(layers, count), count);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     status = check_fit(chain, layers, count);
     for (int32_t i = 0; i < count && status == TPP_OK; i++)

@@ -46,7 +46,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     const int32_t *ids = work->in;
     int64_t cols = layer->out_cols, bytes = cols * layer->width;
     tpp_status status = check_ids(self, work);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     for (int64_t i = 0; i < work->tokens; i++) {
         char *to = (char *)work->out + i * bytes;
@@ -107,7 +107,7 @@ tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
         status = check_desc(&desc);
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(embedding), &ops, 2, 0);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     embedding *self = (embedding *)layer;
     int64_t padded = (desc.vocab + layer->blocks - 1) / layer->blocks * layer->blocks;

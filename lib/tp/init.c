@@ -26,11 +26,11 @@ static double value_of(const tpp__param *param, uint64_t seed, uint64_t key, int
 }
 
 tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t seed) {
-    if (!layer || (!params && layer->state_bytes > 0))
+    if (!layer || (!params && layer->param_count > 0))
         return tpp__fail(TPP_ERR_INVALID, "%s is NULL", layer ? "params" : "layer");
     if ((uintptr_t)params % TPP__ALIGN != 0)
         return tpp__fail(TPP_ERR_INVALID, "params is not aligned to %d bytes", TPP__ALIGN);
-    if (layer->state_bytes > 0)
+    if (layer->param_count > 0)
         memset(params, 0, (size_t)layer->state_bytes);
     for (int32_t i = 0; i < layer->param_count; i++) {
         const tpp__param *param = &layer->params[i];

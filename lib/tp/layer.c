@@ -39,7 +39,7 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
     tpp_status status = check_shape(batch, seq);
     if (status == TPP_OK)
         status = needs_of(layer, batch, seq, &needs);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp_layer_info info = {
         .in_dtype = layer->in_dtype,
@@ -155,7 +155,7 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
                               needs.saved + (halves ? needs.split : 0));
     if (status == TPP_OK)
         status = check_memory("scratch", call->scratch, call->scratch_bytes, needs.scratch);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     *work = (tpp__work){
         .batch = call->batch,
@@ -200,7 +200,7 @@ static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want
     tpp_status status = tpp__sized_read(&call, sizeof call, 0, given, "call");
     if (status == TPP_OK)
         status = check_call(layer, &call, want, &work);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     if (work.tokens == 0)
         return TPP_OK; /* as on every rank, so no collective is owed */

@@ -44,7 +44,7 @@ static tpp_status read_name(tpp_layer *layer, const char *name) {
 static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     tpp_layer_env env;
     tpp_status status = tpp__sized_read(&env, sizeof env, TPP_ENV_BLAS_INHERIT, given, "env");
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     layer->env = env;
     layer->env.size = sizeof layer->env;
@@ -87,7 +87,7 @@ tpp_status tpp__layer_new(tpp_layer **out, const tpp_layer_env *env, int64_t byt
     tpp_layer start = {.ops = ops};
     *out = NULL;
     tpp_status status = read_env(&start, env);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp__arena arena = tpp__arena_counting();
     lay_out(&arena, &start, bytes, params, children);
@@ -110,7 +110,7 @@ tpp_status tpp__layer_hand_over(tpp_layer **out, tpp_layer *layer, tpp_status st
         status = tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a layer pointer");
     if (out)
         *out = status < 0 ? NULL : layer;
-    if (status < 0)
+    if (status != TPP_OK)
         tpp_layer_destroy(layer);
     return status;
 }

@@ -92,7 +92,7 @@ static int64_t padded(const tpp_layer *layer, int64_t out) {
 static tpp_status fill_column(tpp_layer *layer, const tpp_linear_desc *desc, double std) {
     int64_t out = desc->flags & TPP_LINEAR_PAD ? padded(layer, desc->out) : desc->out;
     tpp_status status = tpp__check_blocks(layer, "desc.out", out);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     layer->in_cols = desc->in;
     layer->out_cols = out / layer->ranks;
@@ -108,7 +108,7 @@ static tpp_status fill_column(tpp_layer *layer, const tpp_linear_desc *desc, dou
 
 static tpp_status fill_row(tpp_layer *layer, const tpp_linear_desc *desc, double std) {
     tpp_status status = tpp__check_blocks(layer, "desc.in", desc->in);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     layer->in_cols = desc->in / layer->ranks;
     layer->out_cols = desc->out;
@@ -134,12 +134,12 @@ tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
         status = check_desc(&desc);
     if (status == TPP_OK)
         status = tpp__check_std("desc.init_std", desc.init_std, 0.02, &std);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     bool column = desc.kind == TPP_LINEAR_COLUMN;
     tpp_layer *layer;
     status = tpp__layer_new(&layer, env, sizeof *layer, column ? &column_ops : &row_ops, 2, 0);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     status = column ? fill_column(layer, &desc, std) : fill_row(layer, &desc, std);
     return tpp__layer_hand_over(out, layer, status);

@@ -91,7 +91,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
     loss_saved saved = take_saved(layer, work->tokens, &memory);
     tpp_status status = check_targets((const loss *)layer, work);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp__kern_ce_start(layer->dtype, work->tokens, saved.largest, saved.target);
     for (int32_t b = 0; b < layer->count; b++) {
@@ -100,7 +100,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
                          layer->in_cols, saved.largest);
     }
     status = reduce(layer, saved.largest, work->tokens, TPP_MAX);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     sum_blocks(layer, work, saved.largest, 0, layer->count, saved.sum, work->scratch);
     for (int32_t b = 0; b < layer->count; b++) {
@@ -120,7 +120,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     if (!(parts & TPP__INPUT))
         return TPP_OK;
     tpp_status status = check_targets((const loss *)layer, work);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     memset(work->grad_in, 0, (size_t)(work->tokens * layer->in_cols * layer->width));
     for (int32_t b = 0; b < layer->count; b++) {
@@ -143,7 +143,7 @@ tpp_status tpp_loss_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
         status = tpp__check_positive("desc.vocab", desc.vocab);
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(loss), &ops, 0, 0);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     ((loss *)layer)->vocab = desc.vocab;
     layer->targets = true;

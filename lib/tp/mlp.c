@@ -47,7 +47,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     tpp__linear_shape down = {work->tokens, self->ffn, layer->out_cols};
     tpp_status status = tpp__col_forward(layer, up, work->in, tpp__param_of(layer, work, UP),
                                          tpp__param_of(layer, work, UP_BIAS), saved.up);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp__kern_act_forward(layer->dtype, self->act, up.tokens * up.out, saved.up, saved.active);
     status = tpp__row_forward(layer, down, saved.active, tpp__param_of(layer, work, DOWN),
@@ -68,7 +68,7 @@ static tpp_status backward_input(const tpp_layer *layer, const tpp__work *work, 
     void *grad_up = work->split;
     tpp_status status =
         tpp__row_input(layer, down, work->grad_out, tpp__param_of(layer, work, DOWN), grad_up);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp__kern_act_backward(layer->dtype, self->act, up.tokens * up.out, saved.up, grad_up, grad_up);
     status = tpp__col_input(layer, up, grad_up, tpp__param_of(layer, work, UP), work->grad_in,
@@ -147,7 +147,7 @@ tpp_status tpp_mlp_create(tpp_layer **out, const tpp_layer_env *env, const tpp_m
         status = check_desc(&desc);
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(mlp), &ops, 4, 0);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     status = tpp__check_blocks(layer, "desc.ffn", desc.ffn);
     if (status == TPP_OK) {

@@ -66,7 +66,7 @@ tpp_status tpp_norm_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
         status = tpp__check_std("desc.epsilon", desc.epsilon, 1e-5, &epsilon);
     if (status == TPP_OK)
         status = tpp__layer_new(&layer, env, sizeof(norm), &ops, 2, 0);
-    if (status < 0)
+    if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     norm *self = (norm *)layer;
     self->epsilon = epsilon;

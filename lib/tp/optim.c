@@ -43,7 +43,7 @@ tpp_status tpp_layer_adamw(const tpp_layer *layer, const tpp_adamw_desc *given, 
     tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
     if (status == TPP_OK)
         status = check_desc(&desc);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     tpp__adamw step = {
         .beta1 = desc.beta1,

@@ -113,9 +113,11 @@ static tpp_status block(tpp_comm *comm, tpp_request *request, double deadline) {
 tpp_status tpp__comm_wait(tpp_comm *comm, tpp_request *request, double deadline) {
     tpp_status status = block(comm, request, deadline);
     if (status > 0)
-        status = tpp__fail(
-            TPP_ERR_TIMEOUT, "rank %d of %d: operation %llu was not over after %lld ms", comm->rank,
-            comm->size, (unsigned long long)comm->operations, (long long)(1e3 * comm->timeout));
+        status = tpp__fail(TPP_ERR_TIMEOUT,
+                           "rank %d of %d waited %lld ms for a request; it has started %llu "
+                           "operations, tpp_comm_history tells the last",
+                           comm->rank, comm->size, (long long)(1e3 * comm->timeout),
+                           (unsigned long long)comm->operations);
     return status < 0 ? tpp__comm_broken(comm, status) : TPP_OK;
 }
 

@@ -10,11 +10,34 @@
 
 #include <tpp/gemm.h>
 
-/* Activations: y = act(x); dx = dy * act'(x). Buffers may be the same. */
-enum { TPP__ACT_GELU_TANH = 1, TPP__ACT_GELU_ERF = 2 };
+/* Activations: y = act(x); dx = dy * act'(x). Buffers may be the same. ReLU's slope at 0 is 0. */
+enum {
+    TPP__ACT_GELU_TANH = 1,
+    TPP__ACT_GELU_ERF = 2,
+    TPP__ACT_RELU = 3,
+    TPP__ACT_SQUARED_RELU = 4,
+    TPP__ACT_SILU = 5
+};
 void tpp__kern_act_forward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, void *y);
 void tpp__kern_act_backward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, const void *dy,
                             void *dx);
+
+/* Gated activations: y = act(gate) * up; dgate = dy * up * act'(gate), dup = dy * act(gate), for
+ * SiLU and GeLU's tanh form. gate, up and their gradients are [rows, cols] with the stride ld; y
+ * and dy with ldy. dgate may be gate and dup may be up, together; the others are apart. */
+typedef struct tpp__gated {
+    tpp_dtype dtype;
+    int32_t act;
+    int64_t rows, cols;
+    const void *gate, *up;
+    int64_t ld;
+    void *y; /* written by forward */
+    int64_t ldy;
+    const void *dy; /* backward */
+    void *dgate, *dup;
+} tpp__gated;
+void tpp__kern_gated_forward(const tpp__gated *gated);
+void tpp__kern_gated_backward(const tpp__gated *gated);
 
 /* y[r, :] += bias; dbias += the sum over rows of dy, made first (rows in rising order). */
 void tpp__kern_bias_add(tpp_dtype dtype, int64_t rows, int64_t cols, const void *bias, void *y,
@@ -32,7 +55,9 @@ void tpp__kern_copy(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, 
 double tpp__kern_squares(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx);
 
 /* LayerNorm over the columns: y = (x - mean) * rstd * gamma + beta. mean and rstd hold `rows`
- * elements each. beta, dbeta may be NULL. backward_weight adds the sums over rows, likewise. */
+ * elements each. beta, dbeta may be NULL. backward_weight adds the sums over rows, likewise.
+ * With mean NULL it is RMSNorm, y = x * rstd * gamma + beta: rstd is 1 / sqrt(mean of x^2 + eps),
+ * and all else is as if the mean were 0. */
 void tpp__kern_norm_forward(tpp_dtype dtype, int64_t rows, int64_t cols, double eps, const void *x,
                             const void *gamma, const void *beta, void *y, void *mean, void *rstd);
 void tpp__kern_norm_backward_input(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x,

@@ -12,7 +12,11 @@
 
 #include <cmocka.h>
 
-static const int32_t forms[] = {TPP__ACT_GELU_TANH, TPP__ACT_GELU_ERF};
+/* In the order of their numbers, which begin at 1. */
+static const int32_t forms[] = {TPP__ACT_GELU_TANH, TPP__ACT_GELU_ERF, TPP__ACT_RELU,
+                                TPP__ACT_SQUARED_RELU, TPP__ACT_SILU};
+static const char *const names[] = {"tanh form", "erf form", "ReLU", "squared ReLU", "SiLU"};
+enum { FORMS = sizeof forms / sizeof *forms };
 static const tpp_dtype types[] = {TPP_F32, TPP_F64};
 
 /* Four numbers of a public list; they hold the truth of the tests below, too. */
@@ -36,10 +40,10 @@ static void against_truth(tpp_dtype dtype, int32_t form, double first, double st
     close_quad *want = kern_new_quad(n), *want_slope = kern_new_quad(n);
     for (int64_t i = 0; i < n; i++) {
         kern_set(dtype, x, i, first + step * (double)i);
-        want[i] = truth_gelu(form, kern_get(dtype, x, i));
-        want_slope[i] = truth_gelu_slope(form, kern_get(dtype, x, i));
+        want[i] = truth_act(form, kern_get(dtype, x, i));
+        want_slope[i] = truth_act_slope(form, kern_get(dtype, x, i));
     }
-    const char *name = form == TPP__ACT_GELU_ERF ? "erf form" : "tanh form";
+    const char *name = names[form - 1];
     tpp__kern_act_forward(dtype, form, n, x, y);
     assert_close_each(name, dtype, y, CLOSE_QUAD, want, n, bound, tiny);
     kern_fill_value(dtype, y, n, 1);
@@ -53,17 +57,19 @@ static void against_truth(tpp_dtype dtype, int32_t form, double first, double st
 
 static void float64_on_a_grid(void **state) {
     (void)state;
-    for (int f = 0; f < 2; f++)
+    for (int f = 0; f < FORMS; f++)
         against_truth(TPP_F64, forms[f], -12, 1.0 / 64, 24 * 64 + 1, 1e-13, 1e-300, 1e-13, 1e-300);
 }
 
-/* The slope crosses 0 near -0.75, where float can only be near in absolute terms: from there on the
- * value's own size is no measure, left of -1 it is. */
+/* The slope crosses 0 near -0.75, SiLU's near -1.28, where float can only be near in absolute
+ * terms: from there on the value's own size is no measure, left of -1 (-2) it is. */
 static void float32_on_a_grid(void **state) {
     (void)state;
-    for (int f = 0; f < 2; f++) {
-        against_truth(TPP_F32, forms[f], -16, 1.0 / 256, 15 * 256, 6e-7, 1e-29, 6e-7, 1e-29);
-        against_truth(TPP_F32, forms[f], -1, 1.0 / 1024, 17 * 1024, 6e-7, 1e-29, 2e-7, 1);
+    for (int f = 0; f < FORMS; f++) {
+        int left = forms[f] == TPP__ACT_SILU ? 2 : 1;
+        against_truth(TPP_F32, forms[f], -16, 1.0 / 256, (16 - left) * 256, 6e-7, 1e-29, 6e-7,
+                      1e-29);
+        against_truth(TPP_F32, forms[f], -left, 1.0 / 1024, 17 * 1024, 6e-7, 1e-29, 2e-7, 1);
         against_truth(TPP_F32, forms[f], -40, 1.0 / 64, 80 * 64, 1e-7, 1, 2e-7, 1);
     }
 }
@@ -75,7 +81,9 @@ static void far_out(void **state) {
     const double slope[] = {1, 0, NAN, 0.5, 0.5, 1, 0, 0.5, 1, 0};
     enum { N = sizeof x / sizeof *x };
     for (int t = 0; t < 2; t++) {
-        for (int f = 0; f < 2; f++) {
+        for (int f = 0; f < FORMS; f++) {
+            if (forms[f] == TPP__ACT_RELU || forms[f] == TPP__ACT_SQUARED_RELU)
+                continue;
             double in[N], y[N], dx[N], one[N];
             for (int i = 0; i < N; i++)
                 kern_set(types[t], in, i, x[i]);
@@ -91,6 +99,37 @@ static void far_out(void **state) {
     }
 }
 
+/* The corner at 0, and both ends. */
+static void relu_far_out(void **state) {
+    (void)state;
+    const double x[] = {INFINITY, -INFINITY, NAN, 0, -0.0, 1e30, -1e30, 1e-40, -1e-40};
+    const double want[] = {INFINITY, 0, NAN, 0, 0, 1e30, 0, 1e-40, 0};
+    const double slope[] = {1, 0, NAN, 0, 0, 1, 0, 1, 0};
+    enum { N = sizeof x / sizeof *x };
+    for (int t = 0; t < 2; t++) {
+        for (int f = 0; f < 2; f++) {
+            int32_t form = f ? TPP__ACT_SQUARED_RELU : TPP__ACT_RELU;
+            double in[N], y[N], dx[N], one[N];
+            for (int i = 0; i < N; i++)
+                kern_set(types[t], in, i, x[i]);
+            kern_fill_value(types[t], one, N, 1);
+            tpp__kern_act_forward(types[t], form, N, in, y);
+            tpp__kern_act_backward(types[t], form, N, in, one, dx);
+            for (int i = 0; i < N; i++) {
+                double w = want[i], got = kern_get(types[t], y, i), s = kern_get(types[t], dx, i);
+                if (types[t] == TPP_F32)
+                    w = (double)(float)w;
+                double ws = f ? 2 * w : slope[i];
+                w = f ? w * w : w;
+                if (types[t] == TPP_F32)
+                    w = (double)(float)w;
+                assert_true(isnan(w) ? isnan(got) : got == w);
+                assert_true(isnan(w) ? isnan(s) : s == ws);
+            }
+        }
+    }
+}
+
 /* Each element alone gives the bits that it gives in the middle of a long row, and in place. */
 static void position_is_nothing(void **state) {
     (void)state;
@@ -100,7 +139,7 @@ static void position_is_nothing(void **state) {
         size_t w = types[t] == TPP_F32 ? 4 : 8;
         kern_fill(types[t], x, N, 1, 4);
         kern_fill(types[t], dy, N, 2, 1);
-        for (int f = 0; f < 2; f++) {
+        for (int f = 0; f < FORMS; f++) {
             tpp__kern_act_forward(types[t], forms[f], N, x, y);
             tpp__kern_act_backward(types[t], forms[f], N, x, dy, dx);
             for (size_t from = 0; from < N; from++) {
@@ -122,9 +161,9 @@ static void position_is_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_minus_3_7),        cmocka_unit_test(float64_on_a_grid),
-        cmocka_unit_test(float32_on_a_grid),   cmocka_unit_test(far_out),
-        cmocka_unit_test(position_is_nothing),
+        cmocka_unit_test(at_minus_3_7),      cmocka_unit_test(float64_on_a_grid),
+        cmocka_unit_test(float32_on_a_grid), cmocka_unit_test(far_out),
+        cmocka_unit_test(relu_far_out),      cmocka_unit_test(position_is_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ typedef struct norm {
     int64_t rows, cols;
     void *x, *gamma, *beta, *dy;
     void *y, *mean, *rstd, *dx, *dgamma, *dbeta;
+    bool rms; /* no mean is given */
 } norm;
 
 static norm norm_new(tpp_dtype dtype, int64_t rows, int64_t cols, double centre, double spread) {
@@ -52,11 +53,12 @@ static void norm_free(norm *n) {
 }
 
 static void run(norm *n, bool beta) {
+    void *mean = n->rms ? NULL : n->mean;
     tpp__kern_norm_forward(n->dtype, n->rows, n->cols, EPS, n->x, n->gamma, beta ? n->beta : NULL,
-                           n->y, n->mean, n->rstd);
-    tpp__kern_norm_backward_input(n->dtype, n->rows, n->cols, n->x, n->gamma, n->mean, n->rstd,
-                                  n->dy, n->dx);
-    tpp__kern_norm_backward_weight(n->dtype, n->rows, n->cols, n->x, n->mean, n->rstd, n->dy,
+                           n->y, mean, n->rstd);
+    tpp__kern_norm_backward_input(n->dtype, n->rows, n->cols, n->x, n->gamma, mean, n->rstd, n->dy,
+                                  n->dx);
+    tpp__kern_norm_backward_weight(n->dtype, n->rows, n->cols, n->x, mean, n->rstd, n->dy,
                                    n->dgamma, beta ? n->dbeta : NULL);
 }
 
@@ -73,7 +75,7 @@ static close_quad q(const norm *n, const void *array, int64_t i) {
 static void truth_row(const norm *n, truth *t, int64_t r) {
     const int64_t cols = n->cols, at = r * cols;
     close_quad mean = 0, variance = 0, c0 = 0, c1 = 0;
-    for (int64_t c = 0; c < cols; c++)
+    for (int64_t c = 0; c < cols && !n->rms; c++)
         mean += q(n, n->x, at + c) / cols;
     for (int64_t c = 0; c < cols; c++)
         variance += (q(n, n->x, at + c) - mean) * (q(n, n->x, at + c) - mean) / cols;
@@ -86,7 +88,7 @@ static void truth_row(const norm *n, truth *t, int64_t r) {
         t->y[at + c] = hat * q(n, n->gamma, c) + q(n, n->beta, c);
         t->dgamma[c] += dy * hat;
         t->dbeta[c] += dy;
-        c0 += g / cols;
+        c0 += n->rms ? 0 : g / cols;
         c1 += g * hat / cols;
     }
     for (int64_t c = 0; c < cols; c++) {
@@ -113,19 +115,26 @@ static void truth_free(truth *t) {
         free(all[i]);
 }
 
-static void one_case(tpp_dtype dtype, int64_t rows, int64_t cols, double centre, double spread,
-                     double bound) {
+static void one_kind(bool rms, tpp_dtype dtype, int64_t rows, int64_t cols, double centre,
+                     double spread, double bound) {
     norm n = norm_new(dtype, rows, cols, centre, spread);
+    n.rms = rms;
     truth t = truth_new(&n);
     run(&n, true);
-    assert_close("mean", dtype, n.mean, CLOSE_QUAD, t.mean, rows, bound);
+    if (!rms)
+        assert_close("mean", dtype, n.mean, CLOSE_QUAD, t.mean, rows, bound);
     assert_close("rstd", dtype, n.rstd, CLOSE_QUAD, t.rstd, rows, bound);
     assert_close("y", dtype, n.y, CLOSE_QUAD, t.y, rows * cols, bound);
-    assert_close("dx", dtype, n.dx, CLOSE_QUAD, t.dx, rows * cols, cols > 1 ? bound : 0);
+    assert_close("dx", dtype, n.dx, CLOSE_QUAD, t.dx, rows * cols, cols > 1 || rms ? bound : 0);
     assert_close("dgamma", dtype, n.dgamma, CLOSE_QUAD, t.dgamma, cols, bound);
     assert_close("dbeta", dtype, n.dbeta, CLOSE_QUAD, t.dbeta, cols, bound);
     truth_free(&t);
     norm_free(&n);
+}
+
+static void one_case(tpp_dtype dtype, int64_t rows, int64_t cols, double centre, double spread,
+                     double bound) {
+    one_kind(false, dtype, rows, cols, centre, spread, bound);
 }
 
 static void against_truth(void **state) {
@@ -145,6 +154,37 @@ static void far_from_zero(void **state) {
     one_case(TPP_F32, 3, 300, 1000, 1, 1e-4);
     one_case(TPP_F32, 3, 300, 0, 1e-3, 1e-5);
     one_case(TPP_F32, 3, 300, 0, 1e10, 1e-6);
+}
+
+/* RMSNorm: no mean is taken off, so that one far from 0 costs nothing. */
+static void rms_against_truth(void **state) {
+    (void)state;
+    static const int64_t cols[] = {1, 3, 5, 16, 33, 256, 257, 1000};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        /* with one column dx is what is left of numbers that cancel: eps / x^2 of them */
+        one_kind(true, TPP_F64, 5, cols[i], 0, 1, cols[i] > 1 ? 1e-14 : 1e-9);
+        one_kind(true, TPP_F32, 5, cols[i], 0, 1, cols[i] > 1 ? 1e-6 : 0.1);
+    }
+    one_kind(true, TPP_F64, 0, 8, 0, 1, 0);
+    one_kind(true, TPP_F64, 3, 300, 1000, 1, 1e-14);
+    one_kind(true, TPP_F32, 3, 300, 1000, 1, 2e-6);
+    one_kind(true, TPP_F32, 3, 300, 0, 1e-3, 1e-6);
+    one_kind(true, TPP_F32, 3, 300, 0, 1e10, 1e-6);
+}
+
+/* Zeros have no length: y = 0 and 1 / sqrt(eps), all finite; NaN stays in its row. */
+static void rms_of_zeros(void **state) {
+    (void)state;
+    norm n = norm_new(TPP_F32, 2, 40, 0, 0);
+    float zeros[40] = {0};
+    n.rms = true;
+    kern_set(TPP_F32, n.x, 45, NAN);
+    run(&n, false);
+    assert_close_f32("y", n.y, zeros, 40, 0);
+    assert_true(fabs(kern_get(TPP_F32, n.rstd, 0) - 316.2278) < 1e-3);
+    assert_true(isfinite(kern_get(TPP_F32, n.dx, 39)));
+    assert_true(isnan(kern_get(TPP_F32, n.y, 79)));
+    norm_free(&n);
 }
 
 /* A row of equal numbers: variance 0, y = beta, all finite. */
@@ -217,12 +257,14 @@ static void without_beta(void **state) {
 /* Outputs full of NaN, and each row computed alone, change no bit. */
 static void rows_alone_and_nan(void **state) {
     (void)state;
-    for (int type = 0; type < 2; type++) {
+    for (int kind = 0; kind < 4; kind++) {
+        bool type = kind % 2;
         tpp_dtype dtype = type ? TPP_F64 : TPP_F32;
         enum { ROWS = 5, COLS = 45 };
         size_t w = type ? 8 : 4;
         norm all = norm_new(dtype, ROWS, COLS, 0, 1), one = norm_new(dtype, ROWS, COLS, 0, 1);
         void *sums[] = {all.dgamma, all.dbeta, one.dgamma, one.dbeta};
+        all.rms = one.rms = kind > 1;
         for (int i = 0; i < 4; i++)
             kern_fill_value(dtype, sums[i], COLS, 0);
         run(&all, true);
@@ -243,7 +285,8 @@ static void rows_alone_and_nan(void **state) {
             run(&row, true);
         }
         assert_same_bits("y", one.y, all.y, ROWS * COLS * w);
-        assert_same_bits("mean", one.mean, all.mean, ROWS * w);
+        if (!one.rms)
+            assert_same_bits("mean", one.mean, all.mean, ROWS * w);
         assert_same_bits("rstd", one.rstd, all.rstd, ROWS * w);
         assert_same_bits("dx", one.dx, all.dx, ROWS * COLS * w);
         assert_same_bits("dgamma", one.dgamma, all.dgamma, COLS * w);
@@ -274,9 +317,10 @@ static void weights_add_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_truth),  cmocka_unit_test(far_from_zero),
-        cmocka_unit_test(equal_numbers),  cmocka_unit_test(against_differences),
-        cmocka_unit_test(without_beta),   cmocka_unit_test(rows_alone_and_nan),
+        cmocka_unit_test(against_truth),     cmocka_unit_test(far_from_zero),
+        cmocka_unit_test(rms_against_truth), cmocka_unit_test(rms_of_zeros),
+        cmocka_unit_test(equal_numbers),     cmocka_unit_test(against_differences),
+        cmocka_unit_test(without_beta),      cmocka_unit_test(rows_alone_and_nan),
         cmocka_unit_test(weights_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,18 +88,41 @@ static close_quad twice_u_slope(close_quad x) {
     return 2 * truth_sqrt(2 / pi()) * (1 + 3 * c * x * x);
 }
 
-close_quad truth_gelu(int32_t act, close_quad x) {
-    if (act == TPP__ACT_GELU_ERF)
+close_quad truth_act(int32_t act, close_quad x) {
+    switch (act) {
+    case TPP__ACT_GELU_ERF:
         return x * truth_erfc(-x / truth_sqrt(2)) / 2;
-    return x / (1 + truth_exp(-twice_u(x)));
+    case TPP__ACT_RELU:
+        return x > 0 ? x : 0;
+    case TPP__ACT_SQUARED_RELU:
+        return x > 0 ? x * x : 0;
+    case TPP__ACT_SILU:
+        return x / (1 + truth_exp(-x));
+    default:
+        return x / (1 + truth_exp(-twice_u(x)));
+    }
 }
 
-close_quad truth_gelu_slope(int32_t act, close_quad x) {
-    if (act == TPP__ACT_GELU_ERF)
+/* Of x / (1 + exp(-u)) by x. */
+static close_quad gate_slope(close_quad x, close_quad u, close_quad u_slope) {
+    close_quad e = truth_exp(-u);
+    return (1 + x * u_slope * e / (1 + e)) / (1 + e);
+}
+
+close_quad truth_act_slope(int32_t act, close_quad x) {
+    switch (act) {
+    case TPP__ACT_GELU_ERF:
         return truth_erfc(-x / truth_sqrt(2)) / 2 +
                x * truth_exp(-x * x / 2) / truth_sqrt(2 * pi());
-    close_quad e = truth_exp(-twice_u(x));
-    return (1 + x * twice_u_slope(x) * e / (1 + e)) / (1 + e);
+    case TPP__ACT_RELU:
+        return x > 0 ? 1 : 0;
+    case TPP__ACT_SQUARED_RELU:
+        return x > 0 ? 2 * x : 0;
+    case TPP__ACT_SILU:
+        return gate_slope(x, x, 1);
+    default:
+        return gate_slope(x, twice_u(x), twice_u_slope(x));
+    }
 }
 
 double kern_get(tpp_dtype dtype, const void *array, int64_t i) {

@@ -13,8 +13,8 @@ close_quad truth_sqrt(close_quad x);
 close_quad truth_erfc(close_quad x);
 
 /* act as in kern.h. */
-close_quad truth_gelu(int32_t act, close_quad x);
-close_quad truth_gelu_slope(int32_t act, close_quad x);
+close_quad truth_act(int32_t act, close_quad x);
+close_quad truth_act_slope(int32_t act, close_quad x);
 
 /* Element of an array of the type, and its setter. */
 double kern_get(tpp_dtype dtype, const void *array, int64_t i);

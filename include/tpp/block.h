@@ -4,13 +4,18 @@
 
 /**
  * @file block.h
- * A transformer block of the GPT-2 kind: x + attention(norm1(x)), then x + mlp(norm2(x)).
+ * A pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x)). By default of the
+ * GPT-2 kind: LayerNorm, GeLU, biases everywhere.
  *
  *     tpp_block_desc d = {0};
  *     d.size = sizeof d;
  *     d.hidden = 64;
  *     d.heads = 4;
  *     tpp_block_create(&layer, &env, &d);
+ *     d.norm = TPP_NORM_RMS;
+ *     d.act = TPP_ACT_SWIGLU;
+ *     d.flags = TPP_BLOCK_NO_BIAS;
+ *     tpp_block_create(&layer, &env, &d);      // norms and MLP as in Llama
  */
 
 #include <tpp/layer.h>
@@ -19,17 +24,25 @@
 extern "C" {
 #endif
 
+/** Flags of tpp_block_desc. */
+enum {
+    TPP_BLOCK_NO_BIAS = 1,      /**< no biases in norms, attention and MLP */
+    TPP_BLOCK_SEPARATE_GATE = 2 /**< TPP_MLP_SEPARATE_GATE (mlp.h) */
+};
+
 /** A block. */
 typedef struct tpp_block_desc {
     uint32_t size;
-    uint32_t flags;  /**< 0 */
-    int64_t hidden;  /**< columns, >= 1 */
-    int64_t ffn;     /**< of the MLP; 0: 4 * hidden */
-    int32_t heads;   /**< a multiple of the blocks; divides hidden */
-    int32_t act;     /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
-    double epsilon;  /**< of the norms; 0: 1e-5 */
-    double init_std; /**< 0: 0.02 */
-    double out_std;  /**< of the two matrices that feed the residual; 0: init_std */
+    uint32_t flags;     /**< TPP_BLOCK_... */
+    int64_t hidden;     /**< columns, >= 1 */
+    int64_t ffn;        /**< of the MLP; 0: 4 * hidden */
+    int32_t heads;      /**< a multiple of the blocks; divides hidden */
+    int32_t act;        /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
+    double epsilon;     /**< of the norms; 0: 1e-5 */
+    double init_std;    /**< 0: 0.02 */
+    double out_std;     /**< of the two matrices that feed the residual; 0: init_std */
+    int32_t norm;       /**< tpp_norm_kind (norm.h); 0: TPP_NORM_LAYER */
+    uint32_t reserved0; /**< 0 */
 } tpp_block_desc;
 
 /**

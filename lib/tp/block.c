@@ -156,7 +156,11 @@ static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, 
                             tpp_layer **out) {
     char prefix[128];
     tpp_layer_env own = tpp__layer_child_env(block, name, prefix);
-    tpp_norm_desc norm = {.size = sizeof norm, .cols = desc->hidden, .epsilon = desc->epsilon};
+    tpp_norm_desc norm = {.size = sizeof norm,
+                          .flags = desc->flags & TPP_BLOCK_NO_BIAS ? TPP_NORM_NO_BIAS : 0,
+                          .cols = desc->hidden,
+                          .epsilon = desc->epsilon,
+                          .kind = desc->norm};
     return tpp_norm_create(out, &own, &norm);
 }
 
@@ -165,6 +169,8 @@ static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *d
     char prefix[128];
     tpp_layer_env own = tpp__layer_child_env(block, "attn.", prefix);
     tpp_attention_desc attention = {.size = sizeof attention,
+                                    .flags =
+                                        desc->flags & TPP_BLOCK_NO_BIAS ? TPP_ATTENTION_NO_BIAS : 0,
                                     .hidden = desc->hidden,
                                     .heads = desc->heads,
                                     .init_std = desc->init_std,
@@ -175,7 +181,10 @@ static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *d
 static tpp_status make_mlp(const tpp_layer *block, const tpp_block_desc *desc, tpp_layer **out) {
     char prefix[128];
     tpp_layer_env own = tpp__layer_child_env(block, "mlp.", prefix);
+    uint32_t flags = (desc->flags & TPP_BLOCK_NO_BIAS ? TPP_MLP_NO_BIAS : 0) |
+                     (desc->flags & TPP_BLOCK_SEPARATE_GATE ? TPP_MLP_SEPARATE_GATE : 0);
     tpp_mlp_desc mlp = {.size = sizeof mlp,
+                        .flags = flags,
                         .hidden = desc->hidden,
                         .ffn = desc->ffn,
                         .act = desc->act,
@@ -202,16 +211,21 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
                             const tpp_block_desc *given) {
     tpp_block_desc desc;
     tpp_layer *block;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
+    uint32_t flags = TPP_BLOCK_NO_BIAS | TPP_BLOCK_SEPARATE_GATE;
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, flags, given, "desc");
     if (status == TPP_OK)
         status = tpp__check_positive("desc.hidden", desc.hidden);
+    if (status == TPP_OK && desc.norm != TPP_NORM_LAYER && desc.norm != TPP_NORM_RMS)
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.norm = %d is not accepted; accepted: 0 (LayerNorm), 1 (RMSNorm)",
+                           desc.norm);
     if (status == TPP_OK)
         status = tpp__check_positive("desc.heads", desc.heads);
     if (status == TPP_OK && desc.hidden % desc.heads != 0)
         status = tpp__fail(TPP_ERR_INVALID, "desc.heads = %d does not divide desc.hidden = %lld",
                            desc.heads, (long long)desc.hidden);
     if (status == TPP_OK)
-        status = tpp__layer_new(&block, env, sizeof *block, &ops, 12, PARTS);
+        status = tpp__layer_new(&block, env, sizeof *block, &ops, 14, PARTS);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {

@@ -1,27 +1,33 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/mlp_impl.h"
+
 #include "tp/operators.h"
 #include "tp/partition_1d.h"
 
-#include <tpp/mlp.h>
-
-typedef struct mlp {
-    tpp_layer base;
-    int64_t ffn; /* columns between the matrices, on this rank */
-    int32_t act;
-} mlp;
-
-enum { UP, DOWN, UP_BIAS, DOWN_BIAS };
-
-/* saved: the up projection before and behind the activation. */
+/* saved: what the first matrices give, one behind the other, and what goes into the second. A fused
+ * gate lies beside its up block by block, as the shard map orders them. */
 typedef struct mlp_saved {
-    void *up;
-    void *active;
+    char *first;
+    char *active;
 } mlp_saved;
+
+static const mlp *mlp_of(const tpp_layer *layer) {
+    return (const mlp *)layer;
+}
+
+static char *take_first(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
+    const mlp *self = mlp_of(layer);
+    return tpp__arena_take(arena, tokens * self->first_out * self->matrices, layer->width);
+}
+
+static char *take_active(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
+    return tpp__arena_take(arena, tokens * mlp_of(layer)->ffn, layer->width);
+}
 
 static mlp_saved take_saved(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
     mlp_saved saved;
-    saved.up = tpp__arena_take(arena, tokens * ((const mlp *)layer)->ffn, layer->width);
-    saved.active = tpp__arena_take(arena, tokens * ((const mlp *)layer)->ffn, layer->width);
+    saved.first = take_first(layer, tokens, arena);
+    saved.active = take_active(layer, tokens, arena);
     return saved;
 }
 
@@ -29,66 +35,151 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     int64_t tokens = batch * seq;
     tpp__arena saved = tpp__arena_counting();
     take_saved(layer, tokens, &saved);
-    tpp__arena split = tpp__arena_counting(); /* gradient of `up` */
-    tpp__arena_take(&split, tokens * ((const mlp *)layer)->ffn, layer->width);
-    tpp__arena scratch = split;
-    tpp__block_sum_scratch(layer, tokens * layer->out_cols, &scratch);
+    tpp__arena split = tpp__arena_counting(); /* gradient of `first` */
+    take_first(layer, tokens, &split);
+    tpp__arena sums = split;
+    tpp__block_sum_scratch(layer, tokens * layer->out_cols, &sums);
+    tpp__arena active = split; /* its gradient, when that is not written over by that of `first` */
+    if (mlp_of(layer)->gated)
+        take_active(layer, tokens, &active);
     needs->saved = saved.used;
     needs->split = split.used;
-    needs->scratch = scratch.used;
-    needs->overflow = !tpp__arena_fits(&saved) || !tpp__arena_fits(&scratch);
+    needs->scratch = active.used > sums.used ? active.used : sums.used;
+    needs->overflow =
+        !tpp__arena_fits(&saved) || !tpp__arena_fits(&active) || !tpp__arena_fits(&sums);
+}
+
+static tpp__linear_shape first_shape(const tpp_layer *layer, const tpp__work *work) {
+    return (tpp__linear_shape){work->tokens, layer->in_cols, mlp_of(layer)->first_out};
+}
+
+static tpp__linear_shape down_shape(const tpp_layer *layer, const tpp__work *work) {
+    return (tpp__linear_shape){work->tokens, mlp_of(layer)->ffn, layer->out_cols};
+}
+
+/* The part of `first`, or of its gradient, that belongs to one of the first matrices. */
+static char *part_of(const tpp_layer *layer, const tpp__work *work, char *first, int32_t matrix) {
+    return first + matrix * work->tokens * mlp_of(layer)->first_out * layer->width;
+}
+
+/* Piece `piece` of the gated activation: a block of a fused matrix, or all of separate ones. */
+static tpp__gated gated_piece(const tpp_layer *layer, const tpp__work *work, mlp_saved saved,
+                              int32_t piece) {
+    const mlp *self = mlp_of(layer);
+    bool fused = self->matrices == 1;
+    int64_t cols = fused ? self->ffn / layer->count : self->ffn, w = layer->width;
+    const char *gate = saved.first + 2 * piece * cols * w;
+    return (tpp__gated){
+        .dtype = layer->dtype,
+        .act = self->act,
+        .rows = work->tokens,
+        .cols = cols,
+        .gate = gate,
+        .up = gate + (fused ? 1 : work->tokens) * cols * w,
+        .ld = self->first_out,
+        .ldy = self->ffn,
+    };
+}
+
+static int32_t pieces_of(const tpp_layer *layer) {
+    return mlp_of(layer)->matrices == 1 ? layer->count : 1;
+}
+
+static void activate(const tpp_layer *layer, const tpp__work *work, mlp_saved saved) {
+    const mlp *self = mlp_of(layer);
+    if (!self->gated) {
+        tpp__kern_act_forward(layer->dtype, self->act, work->tokens * self->ffn, saved.first,
+                              saved.active);
+        return;
+    }
+    for (int32_t i = 0; i < pieces_of(layer); i++) {
+        tpp__gated piece = gated_piece(layer, work, saved, i);
+        piece.y = saved.active + i * piece.cols * layer->width;
+        tpp__kern_gated_forward(&piece);
+    }
+}
+
+/* From the gradient of `active` to that of `first`, in work->split. Not gated: in place. */
+static void activate_back(const tpp_layer *layer, const tpp__work *work, mlp_saved saved,
+                          const char *grad) {
+    const mlp *self = mlp_of(layer);
+    if (!self->gated) {
+        tpp__kern_act_backward(layer->dtype, self->act, work->tokens * self->ffn, saved.first, grad,
+                               work->split);
+        return;
+    }
+    for (int32_t i = 0; i < pieces_of(layer); i++) {
+        tpp__gated piece = gated_piece(layer, work, saved, i);
+        piece.dy = grad + i * piece.cols * layer->width;
+        piece.dgate = work->split + ((const char *)piece.gate - saved.first);
+        piece.dup = work->split + ((const char *)piece.up - saved.first);
+        tpp__kern_gated_backward(&piece);
+    }
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
-    const mlp *self = (const mlp *)layer;
+    const mlp *self = mlp_of(layer);
     tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
     mlp_saved saved = take_saved(layer, work->tokens, &memory);
-    tpp__linear_shape up = {work->tokens, layer->in_cols, self->ffn};
-    tpp__linear_shape down = {work->tokens, self->ffn, layer->out_cols};
-    tpp_status status = tpp__col_forward(layer, up, work->in, tpp__param_of(layer, work, UP),
-                                         tpp__param_of(layer, work, UP_BIAS), saved.up);
+    tpp__linear_shape down = down_shape(layer, work);
+    tpp_status status = TPP_OK;
+    for (int32_t i = 0; i < self->matrices && status == TPP_OK; i++)
+        status = tpp__col_forward(
+            layer, first_shape(layer, work), work->in, tpp__param_of(layer, work, self->first[i]),
+            tpp__param_of(layer, work, self->first_bias[i]), part_of(layer, work, saved.first, i));
     if (status != TPP_OK)
         return status;
-    tpp__kern_act_forward(layer->dtype, self->act, up.tokens * up.out, saved.up, saved.active);
-    status = tpp__row_forward(layer, down, saved.active, tpp__param_of(layer, work, DOWN),
+    activate(layer, work, saved);
+    status = tpp__row_forward(layer, down, saved.active, tpp__param_of(layer, work, self->down),
                               work->out, work->scratch);
     if (status == TPP_OK)
         status = tpp__g_forward(layer, work->out, down.tokens * down.out);
-    const void *bias = tpp__param_of(layer, work, DOWN_BIAS);
+    const void *bias = tpp__param_of(layer, work, self->down_bias);
     if (status == TPP_OK && bias)
         tpp__kern_bias_add(layer->dtype, down.tokens, down.out, bias, work->out, down.out);
     return status;
 }
 
+/* The input's gradient from that of `first`. */
+static tpp_status first_input(const tpp_layer *layer, const tpp__work *work) {
+    const mlp *self = mlp_of(layer);
+    tpp__linear_shape shape = first_shape(layer, work);
+    const void *weight = tpp__param_of(layer, work, self->first[0]);
+    if (self->matrices == 1)
+        return tpp__col_input(layer, shape, work->split, weight, work->grad_in, work->scratch);
+    const void *grads[2] = {work->split, part_of(layer, work, work->split, 1)};
+    const void *weights[2] = {weight, tpp__param_of(layer, work, self->first[1])};
+    return tpp__col_input_pair(layer, shape, grads, weights, work->grad_in, work->scratch);
+}
+
 static tpp_status backward_input(const tpp_layer *layer, const tpp__work *work, mlp_saved saved,
                                  tpp_request *sum) {
-    const mlp *self = (const mlp *)layer;
-    tpp__linear_shape up = {work->tokens, layer->in_cols, self->ffn};
-    tpp__linear_shape down = {work->tokens, self->ffn, layer->out_cols};
-    void *grad_up = work->split;
-    tpp_status status =
-        tpp__row_input(layer, down, work->grad_out, tpp__param_of(layer, work, DOWN), grad_up);
+    const mlp *self = mlp_of(layer);
+    tpp__arena scratch = work->scratch;
+    char *grad = self->gated ? take_active(layer, work->tokens, &scratch) : work->split;
+    tpp_status status = tpp__row_input(layer, down_shape(layer, work), work->grad_out,
+                                       tpp__param_of(layer, work, self->down), grad);
     if (status != TPP_OK)
         return status;
-    tpp__kern_act_backward(layer->dtype, self->act, up.tokens * up.out, saved.up, grad_up, grad_up);
-    status = tpp__col_input(layer, up, grad_up, tpp__param_of(layer, work, UP), work->grad_in,
-                            work->scratch);
+    activate_back(layer, work, saved, grad);
+    status = first_input(layer, work);
     if (status == TPP_OK)
-        status = tpp__f_backward_start(layer, work->grad_in, up.tokens * up.in, sum);
+        status = tpp__f_backward_start(layer, work->grad_in, work->tokens * layer->in_cols, sum);
     return status;
 }
 
 static tpp_status backward_weight(const tpp_layer *layer, const tpp__work *work, mlp_saved saved) {
-    const mlp *self = (const mlp *)layer;
-    tpp__linear_shape up = {work->tokens, layer->in_cols, self->ffn};
-    tpp__linear_shape down = {work->tokens, self->ffn, layer->out_cols};
-    tpp_status status =
-        tpp__col_weight(layer, up, work->in, work->split, tpp__grad_of(layer, work, UP),
-                        tpp__grad_of(layer, work, UP_BIAS));
+    const mlp *self = mlp_of(layer);
+    tpp_status status = TPP_OK;
+    for (int32_t i = 0; i < self->matrices && status == TPP_OK; i++)
+        status = tpp__col_weight(layer, first_shape(layer, work), work->in,
+                                 part_of(layer, work, work->split, i),
+                                 tpp__grad_of(layer, work, self->first[i]),
+                                 tpp__grad_of(layer, work, self->first_bias[i]));
     if (status == TPP_OK)
-        status =
-            tpp__row_weight(layer, down, saved.active, work->grad_out,
-                            tpp__grad_of(layer, work, DOWN), tpp__grad_of(layer, work, DOWN_BIAS));
+        status = tpp__row_weight(layer, down_shape(layer, work), saved.active, work->grad_out,
+                                 tpp__grad_of(layer, work, self->down),
+                                 tpp__grad_of(layer, work, self->down_bias));
     return status;
 }
 
@@ -104,58 +195,4 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return tpp__f_backward_finish(&sum, status);
 }
 
-static tpp_status check_desc(tpp_mlp_desc *desc) {
-    tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
-    if (status == TPP_OK && desc->ffn == 0)
-        desc->ffn = 4 * desc->hidden;
-    if (desc->act == 0)
-        desc->act = TPP_ACT_GELU_TANH;
-    if (status == TPP_OK)
-        status = tpp__check_positive("desc.ffn", desc->ffn);
-    if (status == TPP_OK && desc->act != TPP_ACT_GELU_TANH && desc->act != TPP_ACT_GELU_ERF)
-        status = tpp__fail(
-            TPP_ERR_INVALID,
-            "desc.act = %d is not accepted; accepted: 0 or 1 (GeLU tanh), 2 (GeLU erf)", desc->act);
-    if (status == TPP_OK)
-        status = tpp__check_std("desc.init_std", desc->init_std, 0.02, &desc->init_std);
-    if (status == TPP_OK)
-        status = tpp__check_std("desc.out_std", desc->out_std, desc->init_std, &desc->out_std);
-    return status;
-}
-
-static void add_params(tpp_layer *layer, const tpp_mlp_desc *desc) {
-    int64_t h = desc->hidden, f = desc->ffn;
-    tpp__layer_add_param(layer, "up.weight", tpp__shard_axis(layer, h, f, TPP_AXIS_COLS, 1, f),
-                         TPP_INIT_NORMAL, desc->init_std, 0);
-    tpp__layer_add_param(layer, "down.weight", tpp__shard_axis(layer, f, h, TPP_AXIS_ROWS, 1, f),
-                         TPP_INIT_NORMAL, desc->out_std, 0);
-    if (desc->flags & TPP_MLP_NO_BIAS)
-        return;
-    tpp__layer_add_param(layer, "up.bias", tpp__shard_axis(layer, 1, f, TPP_AXIS_COLS, 1, f),
-                         TPP_INIT_ZERO, 0, TPP_PARAM_NO_DECAY);
-    tpp__layer_add_param(layer, "down.bias", tpp__shard_whole(1, h), TPP_INIT_ZERO, 0,
-                         TPP_PARAM_NO_DECAY);
-}
-
-static const tpp__layer_ops ops = {needs_of, forward, backward};
-
-tpp_status tpp_mlp_create(tpp_layer **out, const tpp_layer_env *env, const tpp_mlp_desc *given) {
-    tpp_mlp_desc desc;
-    tpp_layer *layer;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, TPP_MLP_NO_BIAS, given, "desc");
-    if (status == TPP_OK)
-        status = check_desc(&desc);
-    if (status == TPP_OK)
-        status = tpp__layer_new(&layer, env, sizeof(mlp), &ops, 4, 0);
-    if (status != TPP_OK)
-        return tpp__layer_hand_over(out, NULL, status);
-    status = tpp__check_blocks(layer, "desc.ffn", desc.ffn);
-    if (status == TPP_OK) {
-        mlp *self = (mlp *)layer;
-        self->ffn = desc.ffn / layer->ranks;
-        self->act = desc.act == TPP_ACT_GELU_ERF ? TPP__ACT_GELU_ERF : TPP__ACT_GELU_TANH;
-        layer->in_cols = layer->out_cols = desc.hidden;
-        add_params(layer, &desc);
-    }
-    return tpp__layer_hand_over(out, layer, status);
-}
+const tpp__layer_ops tpp__mlp_ops = {needs_of, forward, backward};

@@ -7,17 +7,19 @@
 typedef struct norm {
     tpp_layer base;
     double epsilon;
+    bool rms;
 } norm;
 
 enum { WEIGHT, BIAS };
 
 typedef struct norm_saved {
-    void *mean, *rstd; /* [tokens] */
+    void *mean, *rstd; /* [tokens]; an RMSNorm has no mean: NULL */
 } norm_saved;
 
 static norm_saved take_saved(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
-    norm_saved saved;
-    saved.mean = tpp__arena_take(arena, tokens, layer->width);
+    norm_saved saved = {0};
+    if (!((const norm *)layer)->rms)
+        saved.mean = tpp__arena_take(arena, tokens, layer->width);
     saved.rstd = tpp__arena_take(arena, tokens, layer->width);
     return saved;
 }
@@ -62,6 +64,10 @@ tpp_status tpp_norm_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
     tpp_status status = tpp__sized_read(&desc, sizeof desc, TPP_NORM_NO_BIAS, given, "desc");
     if (status == TPP_OK)
         status = tpp__check_positive("desc.cols", desc.cols);
+    if (status == TPP_OK && desc.kind != TPP_NORM_LAYER && desc.kind != TPP_NORM_RMS)
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.kind = %d is not accepted; accepted: 0 (LayerNorm), 1 (RMSNorm)",
+                           desc.kind);
     if (status == TPP_OK)
         status = tpp__check_std("desc.epsilon", desc.epsilon, 1e-5, &epsilon);
     if (status == TPP_OK)
@@ -70,10 +76,11 @@ tpp_status tpp_norm_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
         return tpp__layer_hand_over(out, NULL, status);
     norm *self = (norm *)layer;
     self->epsilon = epsilon;
+    self->rms = desc.kind == TPP_NORM_RMS;
     layer->in_cols = layer->out_cols = desc.cols;
     tpp__layer_add_param(layer, "weight", tpp__shard_whole(1, desc.cols), TPP_INIT_ONE, 0,
                          TPP_PARAM_NO_DECAY);
-    if (!(desc.flags & TPP_NORM_NO_BIAS))
+    if (!self->rms && !(desc.flags & TPP_NORM_NO_BIAS))
         tpp__layer_add_param(layer, "bias", tpp__shard_whole(1, desc.cols), TPP_INIT_ZERO, 0,
                              TPP_PARAM_NO_DECAY);
     return tpp__layer_hand_over(out, layer, TPP_OK);

@@ -1,17 +1,27 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/partition_1d.h"
 
-/* A product of block 0, and how far block b's operands lie behind it, in elements. */
+/* A product of block 0, and how far block b's operands lie behind it, in elements. With a second
+ * pair of factors of the same shapes, that product is added to the first. */
 typedef struct block_product {
     tpp__product first;
     int64_t step_a, step_b, step_c;
+    const void *more_a, *more_b;
 } block_product;
 
 static tpp_status do_block(const tpp_layer *layer, const block_product *p, int32_t block, void *c) {
     tpp__product one = p->first;
-    one.a = (const char *)one.a + block * p->step_a * layer->width;
-    one.b = (const char *)one.b + block * p->step_b * layer->width;
+    int64_t behind_a = block * p->step_a * layer->width;
+    int64_t behind_b = block * p->step_b * layer->width;
+    one.a = (const char *)one.a + behind_a;
+    one.b = (const char *)one.b + behind_b;
     one.c = c;
+    tpp_status status = tpp__kern_gemm(&layer->gemm, &one);
+    if (status < 0 || !p->more_a)
+        return status;
+    one.a = (const char *)p->more_a + behind_a;
+    one.b = (const char *)p->more_b + behind_b;
+    one.beta = 1;
     return tpp__kern_gemm(&layer->gemm, &one);
 }
 
@@ -62,13 +72,27 @@ tpp_status tpp__col_forward(const tpp_layer *layer, tpp__linear_shape s, const v
     return status;
 }
 
-tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
-                          const void *w, void *dx, tpp__arena scratch) {
+static block_product col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
+                               const void *w) {
     int64_t wide = s.out / layer->count;
     block_product p = product(layer, s.tokens, s.in, wide, 0);
     p.first.a = dy, p.first.lda = s.out, p.step_a = wide;
     p.first.b = w, p.first.ldb = s.out, p.first.trans_b = 1, p.step_b = wide;
     p.first.ldc = s.in;
+    return p;
+}
+
+tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
+                          const void *w, void *dx, tpp__arena scratch) {
+    block_product p = col_input(layer, s, dy, w);
+    return sum_blocks(layer, &p, 0, layer->count, dx, scratch);
+}
+
+tpp_status tpp__col_input_pair(const tpp_layer *layer, tpp__linear_shape s, const void *const dy[2],
+                               const void *const w[2], void *dx, tpp__arena scratch) {
+    block_product p = col_input(layer, s, dy[0], w[0]);
+    p.more_a = dy[1];
+    p.more_b = w[1];
     return sum_blocks(layer, &p, 0, layer->count, dx, scratch);
 }
 

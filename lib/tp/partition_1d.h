@@ -19,6 +19,9 @@ tpp_status tpp__col_forward(const tpp_layer *layer, tpp__linear_shape s, const v
                             const void *w, const void *bias, void *y);
 tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
                           const void *w, void *dx, tpp__arena scratch);
+/* dX of two matrices that share X: the two products are added block by block. */
+tpp_status tpp__col_input_pair(const tpp_layer *layer, tpp__linear_shape s, const void *const dy[2],
+                               const void *const w[2], void *dx, tpp__arena scratch);
 tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const void *x,
                            const void *dy, void *dw, void *dbias);
 

@@ -22,7 +22,15 @@ ref_real atanf128(ref_real x);
 ref_real erff128(ref_real x);
 ref_real tanhf128(ref_real x);
 
-enum { REF_GELU_TANH = 1, REF_GELU_ERF = 2 };
+enum {
+    REF_GELU_TANH = 1,
+    REF_GELU_ERF = 2,
+    REF_RELU = 3,
+    REF_SQUARED_RELU = 4,
+    REF_SILU = 5,
+    REF_SWIGLU = 6, /* gated: the two last ones */
+    REF_GEGLU = 7
+};
 enum { REF_BLOCKS = 4 };
 
 /* Shape of everything; a part reads what concerns it. */
@@ -36,16 +44,18 @@ typedef struct ref_size {
     int64_t vocab;
     int64_t positions; /* 0: no learned positions */
     int64_t blocks;    /* transformer blocks, at most REF_BLOCKS */
-    int act;           /* REF_GELU_... */
+    int act;           /* REF_... */
     ref_real epsilon;
 } ref_size;
 
 /* Parameters of a part; the same struct for their gradients. */
 typedef struct ref_norm {
     ref_real *weight, *bias; /* [cols] */
+    int rms;                 /* 1: no mean is taken off */
 } ref_norm;
 typedef struct ref_mlp {
-    ref_real *up_weight, *up_bias;     /* [hidden, ffn], [ffn] */
+    ref_real *gate_weight, *gate_bias; /* [hidden, ffn], [ffn]; NULL when fused or not gated */
+    ref_real *up_weight, *up_bias;     /* the same; fused: [hidden, 2 * ffn], all of gate first */
     ref_real *down_weight, *down_bias; /* [ffn, hidden], [hidden] */
 } ref_mlp;
 typedef struct ref_attention {
@@ -69,9 +79,9 @@ typedef struct ref_gpt {
 /* count numbers, all zero; freed with free. */
 ref_real *ref_new(int64_t count);
 
-/* GeLU and its derivative. */
-ref_real ref_gelu(int act, ref_real x);
-ref_real ref_gelu_slope(int act, ref_real x);
+/* An activation, or that of a gate, and its derivative. */
+ref_real ref_act(int act, ref_real x);
+ref_real ref_act_slope(int act, ref_real x);
 
 /* y [rows, out] = x [rows, in] w [in, out] + b [out]. */
 void ref_linear_forward(int64_t rows, int64_t in, int64_t out, const ref_real *x, const ref_real *w,
@@ -80,12 +90,13 @@ void ref_linear_backward(int64_t rows, int64_t in, int64_t out, const ref_real *
                          const ref_real *w, const ref_real *dy, ref_real *dx, ref_real *dw,
                          ref_real *db);
 
-/* y = act(x A + a) B + b. */
+/* y = act(x A + a) B + b; gated: (act(x G + g) * (x U + u)) B + b. */
 void ref_mlp_forward(const ref_size *size, const ref_mlp *p, const ref_real *x, ref_real *y);
 void ref_mlp_backward(const ref_size *size, const ref_mlp *p, const ref_real *x, const ref_real *dy,
                       ref_real *dx, const ref_mlp *grad);
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias, over the columns of a row. */
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias, over the columns of a row; RMSNorm: as
+ * if the mean were 0. */
 void ref_norm_forward(int64_t rows, int64_t cols, ref_real epsilon, const ref_norm *p,
                       const ref_real *x, ref_real *y);
 void ref_norm_backward(int64_t rows, int64_t cols, ref_real epsilon, const ref_norm *p,

@@ -17,13 +17,27 @@ static const tpp_mlp_desc mlp_erf = {sizeof mlp_erf, 0, 6, 0, TPP_ACT_GELU_ERF, 
 static const tpp_mlp_desc mlp_bare = {
     sizeof mlp_bare, TPP_MLP_NO_BIAS, 3, 8, TPP_ACT_GELU_TANH, 0, 0, 0};
 
+static const tpp_mlp_desc mlp_relu = {sizeof mlp_relu, 0, 5, 24, TPP_ACT_RELU, 0, 0, 0};
+static const tpp_mlp_desc mlp_square = {sizeof mlp_square, 0, 5, 16, TPP_ACT_SQUARED_RELU, 0, 0, 0};
+static const tpp_mlp_desc mlp_silu = {
+    sizeof mlp_silu, TPP_MLP_NO_BIAS, 7, 24, TPP_ACT_SILU, 0, 0, 0};
+static const tpp_mlp_desc swiglu = {sizeof swiglu, 0, 9, 40, TPP_ACT_SWIGLU, 0, 0, 0};
+static const tpp_mlp_desc swiglu_bare = {
+    sizeof swiglu_bare, TPP_MLP_NO_BIAS, 3, 8, TPP_ACT_SWIGLU, 0, 0, 0};
+static const tpp_mlp_desc swiglu_separate = {
+    sizeof swiglu_separate, TPP_MLP_SEPARATE_GATE, 9, 40, TPP_ACT_SWIGLU, 0, 0, 0};
+static const tpp_mlp_desc geglu = {sizeof geglu, 0, 6, 0, TPP_ACT_GEGLU, 0, 0, 0};
+static const tpp_mlp_desc geglu_separate = {
+    sizeof geglu_separate, TPP_MLP_SEPARATE_GATE | TPP_MLP_NO_BIAS, 5, 16, TPP_ACT_GEGLU, 0, 0, 0};
+
 static const tpp_attention_desc attention = {sizeof attention, 0, 24, 8, 0, 0, 0};
 static const tpp_attention_desc attention_wide = {sizeof attention_wide, 0, 7, 8, 5, 0, 0};
 static const tpp_attention_desc attention_bare = {
     sizeof attention_bare, TPP_ATTENTION_NO_BIAS, 16, 16, 0, 0, 0};
 
-static const tpp_norm_desc norm = {sizeof norm, 0, 37, 0};
-static const tpp_norm_desc norm_bare = {sizeof norm_bare, TPP_NORM_NO_BIAS, 1, 0.5};
+static const tpp_norm_desc norm = {sizeof norm, 0, 37, 0, 0, 0};
+static const tpp_norm_desc norm_bare = {sizeof norm_bare, TPP_NORM_NO_BIAS, 1, 0.5, 0, 0};
+static const tpp_norm_desc norm_rms = {sizeof norm_rms, 0, 37, 0, TPP_NORM_RMS, 0};
 
 static const tpp_embedding_desc embedding = {sizeof embedding, 0, 13, 9, 70, 0};
 static const tpp_embedding_desc embedding_bare = {sizeof embedding_bare, 0, 3, 1, 0, 0};
@@ -31,9 +45,22 @@ static const tpp_embedding_desc embedding_bare = {sizeof embedding_bare, 0, 3, 1
 static const tpp_loss_desc loss = {sizeof loss, 0, 29};
 static const tpp_loss_desc loss_tiny = {sizeof loss_tiny, 0, 1};
 
-static const tpp_block_desc block = {sizeof block, 0, 24, 40, 8, 0, 0, 0, 0};
-static const tpp_block_desc block_erf = {sizeof block_erf, 0,     16, 0, 16,
-                                         TPP_ACT_GELU_ERF, 0.125, 0,  0};
+static const tpp_block_desc block = {sizeof block, 0, 24, 40, 8, 0, 0, 0, 0, 0, 0};
+static const tpp_block_desc block_erf = {
+    sizeof block_erf, 0, 16, 0, 16, TPP_ACT_GELU_ERF, 0.125, 0, 0, 0, 0};
+static const tpp_block_desc block_llama = {.size = sizeof block_llama,
+                                           .flags = TPP_BLOCK_NO_BIAS,
+                                           .hidden = 16,
+                                           .ffn = 24,
+                                           .heads = 8,
+                                           .act = TPP_ACT_SWIGLU,
+                                           .norm = TPP_NORM_RMS};
+static const tpp_block_desc block_separate = {.size = sizeof block_separate,
+                                              .flags = TPP_BLOCK_SEPARATE_GATE,
+                                              .hidden = 8,
+                                              .ffn = 16,
+                                              .heads = 8,
+                                              .act = TPP_ACT_GEGLU};
 
 static const tp_gpt_desc gpt = {13, 16, 70, 8, 2};
 
@@ -46,17 +73,28 @@ const tp_case tp_cases[] = {
     {"mlp", &tp_kind_mlp, &mlp},
     {"mlp, erf", &tp_kind_mlp, &mlp_erf},
     {"mlp, no bias", &tp_kind_mlp, &mlp_bare},
+    {"mlp, relu", &tp_kind_mlp, &mlp_relu},
+    {"mlp, squared relu", &tp_kind_mlp, &mlp_square},
+    {"mlp, silu", &tp_kind_mlp, &mlp_silu},
+    {"mlp, swiglu", &tp_kind_mlp, &swiglu},
+    {"mlp, swiglu, no bias", &tp_kind_mlp, &swiglu_bare},
+    {"mlp, swiglu, separate", &tp_kind_mlp, &swiglu_separate},
+    {"mlp, geglu", &tp_kind_mlp, &geglu},
+    {"mlp, geglu, separate", &tp_kind_mlp, &geglu_separate},
     {"attention", &tp_kind_attention, &attention},
     {"attention, wide heads", &tp_kind_attention, &attention_wide},
     {"attention, no bias", &tp_kind_attention, &attention_bare},
     {"norm", &tp_kind_norm, &norm},
     {"norm, no bias", &tp_kind_norm, &norm_bare},
+    {"norm, rms", &tp_kind_norm, &norm_rms},
     {"embedding", &tp_kind_embedding, &embedding},
     {"embedding, no positions", &tp_kind_embedding, &embedding_bare},
     {"loss", &tp_kind_loss, &loss},
     {"loss, one class", &tp_kind_loss, &loss_tiny},
     {"block", &tp_kind_block, &block},
     {"block, erf", &tp_kind_block, &block_erf},
+    {"block, llama", &tp_kind_block, &block_llama},
+    {"block, separate gate", &tp_kind_block, &block_separate},
     {"gpt", &tp_kind_gpt, &gpt},
     {0},
 };

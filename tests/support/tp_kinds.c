@@ -1,6 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/tp_parts.h"
 
+#include <stdio.h>
+
 ref_size tp_size_of(const tp_full *full) {
     ref_size s = {0};
     s.batch = full->batch;
@@ -44,25 +46,52 @@ static tpp_status mlp_create(tpp_layer **out, const tpp_layer_env *env, const vo
     return tpp_mlp_create(out, env, desc);
 }
 
-void tp_mlp_params(tp_full *full, const char *prefix, int64_t hidden, int64_t ffn, int bias) {
-    tp_add_param(full, prefix, "up.weight", hidden, ffn);
+int tp_act_of(tpp_act act) {
+    static const struct {
+        tpp_act act;
+        int ref;
+    } map[] = {{TPP_ACT_GELU_ERF, REF_GELU_ERF}, {TPP_ACT_RELU, REF_RELU},
+               {TPP_ACT_SILU, REF_SILU},         {TPP_ACT_SQUARED_RELU, REF_SQUARED_RELU},
+               {TPP_ACT_SWIGLU, REF_SWIGLU},     {TPP_ACT_GEGLU, REF_GEGLU}};
+    for (size_t i = 0; i < sizeof map / sizeof *map; i++) {
+        if (map[i].act == act)
+            return map[i].ref;
+    }
+    return REF_GELU_TANH;
+}
+
+static void first_params(tp_full *full, const char *prefix, const char *name, int64_t hidden,
+                         int64_t cols, int bias) {
+    char whole[TP_NAME];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    tp_add_param(full, whole, "weight", hidden, cols);
     if (bias)
-        tp_add_param(full, prefix, "up.bias", 1, ffn);
-    tp_add_param(full, prefix, "down.weight", ffn, hidden);
+        tp_add_param(full, whole, "bias", 1, cols);
+}
+
+void tp_mlp_params(tp_full *full, const char *prefix, const tpp_mlp_desc *d) {
+    int64_t ffn = d->ffn ? d->ffn : 4 * d->hidden;
+    int bias = !(d->flags & TPP_MLP_NO_BIAS);
+    int gated = d->act == TPP_ACT_SWIGLU || d->act == TPP_ACT_GEGLU;
+    int separate = (d->flags & TPP_MLP_SEPARATE_GATE) != 0;
+    if (separate)
+        first_params(full, prefix, "gate.", d->hidden, ffn, bias);
+    first_params(full, prefix, "up.", d->hidden, gated && !separate ? 2 * ffn : ffn, bias);
+    tp_add_param(full, prefix, "down.weight", ffn, d->hidden);
     if (bias)
-        tp_add_param(full, prefix, "down.bias", 1, hidden);
+        tp_add_param(full, prefix, "down.bias", 1, d->hidden);
 }
 
 ref_mlp tp_mlp_of(const tp_full *full, const char *prefix, tp_lookup get) {
-    return (ref_mlp){get(full, prefix, "up.weight"), get(full, prefix, "up.bias"),
+    return (ref_mlp){get(full, prefix, "gate.weight"), get(full, prefix, "gate.bias"),
+                     get(full, prefix, "up.weight"),   get(full, prefix, "up.bias"),
                      get(full, prefix, "down.weight"), get(full, prefix, "down.bias")};
 }
 
 static void mlp_describe(const void *desc, tp_full *full) {
     const tpp_mlp_desc *d = desc;
     full->in_cols = full->out_cols = d->hidden;
-    tp_mlp_params(full, "", d->hidden, d->ffn ? d->ffn : 4 * d->hidden,
-                  !(d->flags & TPP_MLP_NO_BIAS));
+    tp_mlp_params(full, "", d);
 }
 
 static void mlp_reference(const void *desc, tp_full *full) {
@@ -70,7 +99,7 @@ static void mlp_reference(const void *desc, tp_full *full) {
     ref_size s = tp_size_of(full);
     s.hidden = d->hidden;
     s.ffn = d->ffn ? d->ffn : 4 * d->hidden;
-    s.act = d->act == TPP_ACT_GELU_ERF ? REF_GELU_ERF : REF_GELU_TANH;
+    s.act = tp_act_of(d->act);
     ref_mlp p = tp_mlp_of(full, "", tp_value);
     ref_mlp g = tp_mlp_of(full, "", tp_grad);
     ref_mlp_forward(&s, &p, full->in, full->out);
@@ -138,19 +167,20 @@ void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias) {
 }
 
 ref_norm tp_norm_of(const tp_full *full, const char *prefix, tp_lookup get) {
-    return (ref_norm){get(full, prefix, "weight"), get(full, prefix, "bias")};
+    return (ref_norm){get(full, prefix, "weight"), get(full, prefix, "bias"), 0};
 }
 
 static void norm_describe(const void *desc, tp_full *full) {
     const tpp_norm_desc *d = desc;
     full->in_cols = full->out_cols = d->cols;
-    tp_norm_params(full, "", d->cols, !(d->flags & TPP_NORM_NO_BIAS));
+    tp_norm_params(full, "", d->cols, d->kind == TPP_NORM_LAYER && !(d->flags & TPP_NORM_NO_BIAS));
 }
 
 static void norm_reference(const void *desc, tp_full *full) {
     const tpp_norm_desc *d = desc;
     ref_real epsilon = (ref_real)(d->epsilon > 0 ? d->epsilon : 1e-5);
     ref_norm p = tp_norm_of(full, "", tp_value);
+    p.rms = d->kind == TPP_NORM_RMS;
     ref_norm g = tp_norm_of(full, "", tp_grad);
     ref_norm_forward(full->tokens, d->cols, epsilon, &p, full->in, full->out);
     ref_norm_backward(full->tokens, d->cols, epsilon, &p, full->in, full->grad_out, full->grad_in,

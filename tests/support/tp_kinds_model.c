@@ -67,16 +67,22 @@ static tpp_status block_create(tpp_layer **out, const tpp_layer_env *env, const 
     return tpp_block_create(out, env, desc);
 }
 
-static void block_params(tp_full *full, const char *prefix, int64_t hidden, int64_t ffn) {
+static void block_params(tp_full *full, const char *prefix, const tpp_block_desc *d) {
     char part[TP_NAME];
+    int bias = !(d->flags & TPP_BLOCK_NO_BIAS);
+    uint32_t separate = d->flags & TPP_BLOCK_SEPARATE_GATE ? TPP_MLP_SEPARATE_GATE : 0;
+    tpp_mlp_desc mlp = {.flags = separate | (bias ? 0 : TPP_MLP_NO_BIAS)};
+    mlp.hidden = d->hidden;
+    mlp.ffn = d->ffn;
+    mlp.act = d->act;
     snprintf(part, sizeof part, "%sln_1.", prefix);
-    tp_norm_params(full, part, hidden, 1);
+    tp_norm_params(full, part, d->hidden, bias && d->norm == TPP_NORM_LAYER);
     snprintf(part, sizeof part, "%sattn.", prefix);
-    tp_attention_params(full, part, hidden, hidden, 1);
+    tp_attention_params(full, part, d->hidden, d->hidden, bias);
     snprintf(part, sizeof part, "%sln_2.", prefix);
-    tp_norm_params(full, part, hidden, 1);
+    tp_norm_params(full, part, d->hidden, bias && d->norm == TPP_NORM_LAYER);
     snprintf(part, sizeof part, "%smlp.", prefix);
-    tp_mlp_params(full, part, hidden, ffn, 1);
+    tp_mlp_params(full, part, &mlp);
 }
 
 static ref_block block_of(const tp_full *full, const char *prefix, tp_lookup get) {
@@ -92,7 +98,7 @@ static ref_block block_of(const tp_full *full, const char *prefix, tp_lookup get
 static void block_describe(const void *desc, tp_full *full) {
     const tpp_block_desc *d = desc;
     full->in_cols = full->out_cols = d->hidden;
-    block_params(full, "", d->hidden, d->ffn ? d->ffn : 4 * d->hidden);
+    block_params(full, "", d);
 }
 
 static void block_reference(const void *desc, tp_full *full) {
@@ -102,9 +108,10 @@ static void block_reference(const void *desc, tp_full *full) {
     s.ffn = d->ffn ? d->ffn : 4 * d->hidden;
     s.heads = d->heads;
     s.head_cols = d->hidden / d->heads;
-    s.act = d->act == TPP_ACT_GELU_ERF ? REF_GELU_ERF : REF_GELU_TANH;
+    s.act = tp_act_of(d->act);
     s.epsilon = (ref_real)(d->epsilon > 0 ? d->epsilon : 1e-5);
     ref_block p = block_of(full, "", tp_value);
+    p.norm_1.rms = p.norm_2.rms = d->norm == TPP_NORM_RMS;
     ref_block g = block_of(full, "", tp_grad);
     ref_block_forward(&s, &p, full->in, full->out);
     ref_block_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
@@ -181,13 +188,15 @@ static tpp_status gpt_create(tpp_layer **out, const tpp_layer_env *env, const vo
 
 static void gpt_describe(const void *desc, tp_full *full) {
     const tp_gpt_desc *d = desc;
-    char prefix[TP_NAME];
+    char prefix[TP_NAME / 2];
+    tpp_block_desc block = {0};
+    block.hidden = d->hidden;
     full->ids_below = full->targets_below = d->vocab;
     full->in_cols = full->out_cols = 1;
     embedding_params(full, "embed.", d->vocab, d->hidden, d->positions);
     for (int32_t i = 0; i < d->blocks; i++) {
         snprintf(prefix, sizeof prefix, "h.%d.", i);
-        block_params(full, prefix, d->hidden, 4 * d->hidden);
+        block_params(full, prefix, &block);
     }
     tp_norm_params(full, "ln_f.", d->hidden, 1);
     tp_add_param(full, "head.", "weight", d->hidden, d->vocab);
@@ -195,7 +204,7 @@ static void gpt_describe(const void *desc, tp_full *full) {
 
 static ref_gpt gpt_of(const tp_full *full, const tp_gpt_desc *d, tp_lookup get) {
     ref_gpt p = {0};
-    char prefix[TP_NAME];
+    char prefix[TP_NAME / 2];
     p.tokens = get(full, "embed.", "tokens.weight");
     p.positions = get(full, "embed.", "positions.weight");
     for (int32_t i = 0; i < d->blocks; i++) {

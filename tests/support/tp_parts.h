@@ -13,10 +13,13 @@ typedef ref_real *(*tp_lookup)(const tp_full *full, const char *prefix, const ch
 /* Batch, sequence and the defaults of the descriptors. */
 ref_size tp_size_of(const tp_full *full);
 
-void tp_mlp_params(tp_full *full, const char *prefix, int64_t hidden, int64_t ffn, int bias);
+void tp_mlp_params(tp_full *full, const char *prefix, const tpp_mlp_desc *desc);
 void tp_attention_params(tp_full *full, const char *prefix, int64_t hidden, int64_t section,
                          int bias);
 void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias);
+
+/* REF_... of a tpp_act. */
+int tp_act_of(tpp_act act);
 
 ref_mlp tp_mlp_of(const tp_full *full, const char *prefix, tp_lookup get);
 ref_attention tp_attention_of(const tp_full *full, const char *prefix, tp_lookup get);

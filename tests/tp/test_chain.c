@@ -23,7 +23,7 @@ static tpp_layer_env env_of(void) {
 }
 
 static tpp_layer *norm(const tpp_layer_env *env, int64_t cols) {
-    tpp_norm_desc d = {sizeof d, 0, cols, 0};
+    tpp_norm_desc d = {sizeof d, 0, cols, 0, 0, 0};
     tpp_layer *layer = NULL;
     assert_int_equal(tpp_norm_create(&layer, env, &d), TPP_OK);
     return layer;

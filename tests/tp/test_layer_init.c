@@ -140,7 +140,7 @@ static void check_constant(const double *x, int64_t n, double want) {
 
 static void test_distribution(void **state) {
     static const tpp_mlp_desc mlp = {sizeof mlp, 0, 64, 256, 0, 0, 0.5, 0.25};
-    static const tpp_block_desc block = {sizeof block, 0, 64, 0, 4, 0, 0, 0, 0.005};
+    static const tpp_block_desc block = {sizeof block, 0, 64, 0, 4, 0, 0, 0, 0.005, 0, 0};
     const tp_case mlp_case = {"mlp", &tp_kind_mlp, &mlp};
     const tp_case block_case = {"block", &tp_kind_block, &block};
     (void)state;

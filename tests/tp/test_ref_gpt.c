@@ -14,19 +14,36 @@
 static const tpp_linear_desc linear = {sizeof linear, 0, TPP_LINEAR_COLUMN, 0, 3, 4, 0};
 static const tpp_mlp_desc mlp = {sizeof mlp, 0, 3, 5, TPP_ACT_GELU_TANH, 0, 0, 0};
 static const tpp_mlp_desc mlp_erf = {sizeof mlp_erf, 0, 3, 5, TPP_ACT_GELU_ERF, 0, 0, 0};
+static const tpp_mlp_desc mlp_relu = {sizeof mlp_relu, 0, 3, 5, TPP_ACT_RELU, 0, 0, 0};
+static const tpp_mlp_desc mlp_square = {sizeof mlp_square, 0, 3, 5, TPP_ACT_SQUARED_RELU, 0, 0, 0};
+static const tpp_mlp_desc mlp_silu = {sizeof mlp_silu, 0, 3, 5, TPP_ACT_SILU, 0, 0, 0};
+static const tpp_mlp_desc swiglu = {sizeof swiglu, 0, 3, 5, TPP_ACT_SWIGLU, 0, 0, 0};
+static const tpp_mlp_desc geglu = {
+    sizeof geglu, TPP_MLP_SEPARATE_GATE, 3, 5, TPP_ACT_GEGLU, 0, 0, 0};
+static const tpp_norm_desc rms = {sizeof rms, 0, 5, 0, TPP_NORM_RMS, 0};
 static const tpp_attention_desc attention = {sizeof attention, 0, 4, 2, 3, 0, 0};
-static const tpp_norm_desc norm = {sizeof norm, 0, 5, 0};
+static const tpp_norm_desc norm = {sizeof norm, 0, 5, 0, 0, 0};
 static const tpp_embedding_desc embedding = {sizeof embedding, 0, 5, 2, 3, 0};
 static const tpp_loss_desc loss = {sizeof loss, 0, 6};
-static const tpp_block_desc block = {sizeof block, 0, 4, 6, 2, TPP_ACT_GELU_ERF, 0, 0, 0};
+static const tpp_block_desc block = {sizeof block, 0, 4, 6, 2, TPP_ACT_GELU_ERF, 0, 0, 0, 0, 0};
 static const tp_gpt_desc gpt = {3, 2, 4, 1, 2};
 
 static const tp_case cases[] = {
-    {"linear", &tp_kind_linear, &linear}, {"mlp", &tp_kind_mlp, &mlp},
-    {"mlp, erf", &tp_kind_mlp, &mlp_erf}, {"attention", &tp_kind_attention, &attention},
-    {"norm", &tp_kind_norm, &norm},       {"embedding", &tp_kind_embedding, &embedding},
-    {"loss", &tp_kind_loss, &loss},       {"block", &tp_kind_block, &block},
+    {"linear", &tp_kind_linear, &linear},
+    {"mlp", &tp_kind_mlp, &mlp},
+    {"mlp, erf", &tp_kind_mlp, &mlp_erf},
+    {"attention", &tp_kind_attention, &attention},
+    {"norm", &tp_kind_norm, &norm},
+    {"embedding", &tp_kind_embedding, &embedding},
+    {"loss", &tp_kind_loss, &loss},
+    {"block", &tp_kind_block, &block},
     {"gpt", &tp_kind_gpt, &gpt},
+    {"mlp, relu", &tp_kind_mlp, &mlp_relu},
+    {"mlp, squared relu", &tp_kind_mlp, &mlp_square},
+    {"mlp, silu", &tp_kind_mlp, &mlp_silu},
+    {"mlp, swiglu", &tp_kind_mlp, &swiglu},
+    {"mlp, geglu, separate", &tp_kind_mlp, &geglu},
+    {"norm, rms", &tp_kind_norm, &rms},
 };
 
 static const ref_real step = (ref_real)1e-10;
@@ -74,7 +91,7 @@ static void test_differences(void **state) {
 }
 
 /* Values known from elsewhere. */
-static void test_gelu(void **state) {
+static void test_known(void **state) {
     static const struct {
         int act;
         int x_tenths;
@@ -93,17 +110,17 @@ static void test_gelu(void **state) {
         double slope = 0;
         assert_int_equal(sscanf(known[i].value, "%lf", &value), 1);
         assert_int_equal(sscanf(known[i].slope, "%lf", &slope), 1);
-        assert_near((double)ref_gelu(known[i].act, x), value, 1.2e-16);
-        assert_near((double)ref_gelu_slope(known[i].act, x), slope, 3e-16);
+        assert_near((double)ref_act(known[i].act, x), value, 1.2e-16);
+        assert_near((double)ref_act_slope(known[i].act, x), slope, 3e-16);
     }
 }
 
 int main(void) {
-    struct CMUnitTest tests[16] = {{0}};
+    struct CMUnitTest tests[32] = {{0}};
     size_t count = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         tests[count++] = (struct CMUnitTest){cases[i].name, test_differences, NULL, NULL,
                                              (void *)(size_t)&cases[i]};
-    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_gelu);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_known);
     return _cmocka_run_group_tests("test_ref_gpt", tests, count, NULL, NULL);
 }

@@ -29,17 +29,28 @@ static const expected table[] = {
     {"mlp", 1, 1, 0, 1, 1},
     {"mlp, erf", 1, 1, 0, 1, 1},
     {"mlp, no bias", 1, 1, 0, 1, 1},
+    {"mlp, relu", 1, 1, 0, 1, 1},
+    {"mlp, squared relu", 1, 1, 0, 1, 1},
+    {"mlp, silu", 1, 1, 0, 1, 1},
+    {"mlp, swiglu", 1, 1, 0, 1, 1},
+    {"mlp, swiglu, no bias", 1, 1, 0, 1, 1},
+    {"mlp, swiglu, separate", 1, 1, 0, 1, 1},
+    {"mlp, geglu", 1, 1, 0, 1, 1},
+    {"mlp, geglu, separate", 1, 1, 0, 1, 1},
     {"attention", 1, 1, 0, 1, 1},
     {"attention, wide heads", 1, 1, 0, 1, 1},
     {"attention, no bias", 1, 1, 0, 1, 1},
     {"norm", 0, 0, 0, 0, 0},
     {"norm, no bias", 0, 0, 0, 0, 0},
+    {"norm, rms", 0, 0, 0, 0, 0},
     {"embedding", 1, 1, 0, 0, 0},
     {"embedding, no positions", 1, 1, 0, 0, 0},
     {"loss", 2, 0, 3, 0, 0},
     {"loss, one class", 2, 0, 3, 0, 0},
     {"block", 2, 2, 0, 2, 2},
     {"block, erf", 2, 2, 0, 2, 2},
+    {"block, llama", 2, 2, 0, 2, 2},
+    {"block, separate gate", 2, 2, 0, 2, 2},
     /* embedding 1, two blocks 4, loss 2; backward: output head 1, two blocks 4; 16 columns */
     {"gpt", 7, 5 * 16, 3, 5, 5 * 16},
 };
@@ -164,7 +175,11 @@ static void test_overlap(void **state) {
     static const struct {
         const char *name;
         int between;
-    } layers[] = {{"linear column, no bias", 1}, {"mlp", 2}, {"attention", 2}};
+    } layers[] = {{"linear column, no bias", 1},
+                  {"mlp", 2},
+                  {"mlp, swiglu", 2},
+                  {"mlp, swiglu, separate", 3},
+                  {"attention", 2}};
     (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         char got[sizeof notes];

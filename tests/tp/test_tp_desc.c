@@ -38,10 +38,10 @@ static all right(void) {
         .row = {sizeof a.row, 0, TPP_LINEAR_ROW, 0, 24, 6, 0},
         .mlp = {sizeof a.mlp, 0, 6, 24, 0, 0, 0, 0},
         .attention = {sizeof a.attention, 0, 24, 12, 0, 0, 0},
-        .norm = {sizeof a.norm, 0, 6, 0},
+        .norm = {sizeof a.norm, 0, 6, 0, 0, 0},
         .embedding = {sizeof a.embedding, 0, 7, 6, 5, 0},
         .loss = {sizeof a.loss, 0, 7},
-        .block = {sizeof a.block, 0, 24, 0, 12, 0, 0, 0, 0},
+        .block = {sizeof a.block, 0, 24, 0, 12, 0, 0, 0, 0, 0, 0},
     };
     return a;
 }
@@ -133,7 +133,14 @@ static void test_mlp(void **state) {
     REFUSE(mlp, mlp, hidden, 0, "0");
     REFUSE(mlp, mlp, hidden, -1, "-1");
     REFUSE(mlp, mlp, ffn, -8, "-8");
-    REFUSE(mlp, mlp, act, 3, "3");
+    REFUSE(mlp, mlp, act, 6, "6");
+    REFUSE(mlp, mlp, act, 15, "16 (SwiGLU), 17 (GeGLU)");
+    REFUSE(mlp, mlp, act, 18, "18");
+    REFUSE(mlp, mlp, flags, TPP_MLP_SEPARATE_GATE, "act = 1 has no gate");
+    wide.mlp.hidden = 6;
+    wide.mlp.ffn = (int64_t)1 << 30; /* twice that is no BLAS size */
+    wide.mlp.act = TPP_ACT_SWIGLU;
+    refuse(&tp_kind_mlp, &wide, &wide.mlp, TPP_ERR_INVALID, ".ffn", "1073741824", "1073741823");
     REFUSE(mlp, mlp, act, -1, "-1");
     REFUSE(mlp, mlp, init_std, -0.5, "-0.5");
     REFUSE(mlp, mlp, out_std, (double)NAN, "nan");
@@ -163,6 +170,8 @@ static void test_others(void **state) {
     REFUSE(norm, norm, cols, -1, "-1");
     REFUSE(norm, norm, epsilon, -1e-5, "-1e-05");
     REFUSE(norm, norm, epsilon, (double)NAN, "nan");
+    REFUSE(norm, norm, kind, 2, "2");
+    REFUSE(norm, norm, kind, -1, "1 (RMSNorm)");
     REFUSE(embedding, embedding, vocab, 0, "0");
     REFUSE(embedding, embedding, vocab, (int64_t)1 << 31, "2147483648");
     REFUSE(embedding, embedding, hidden, -6, "-6");
@@ -175,6 +184,8 @@ static void test_others(void **state) {
     REFUSE(block, block, heads, 0, "0");
     REFUSE(block, block, heads, 7, "7");
     REFUSE(block, block, act, 9, "9");
+    REFUSE(block, block, norm, 2, "2");
+    REFUSE(block, block, flags, TPP_BLOCK_SEPARATE_GATE, "act = 1 has no gate");
     REFUSE(block, block, epsilon, -1.0, "-1");
     REFUSE(block, block, init_std, -1.0, "-1");
     REFUSE(block, block, out_std, (double)NAN, "nan");

@@ -102,9 +102,13 @@ static void test_saved(void **state) {
         check_saved("linear column", t, 0, 0);
         check_saved("linear row", t, 0, 0);
         check_saved("mlp", t, 2 * tokens * 40 / t, 2);
+        check_saved("mlp, squared relu", t, 2 * tokens * 16 / t, 2);
+        check_saved("mlp, swiglu", t, 3 * tokens * 40 / t, 2);
+        check_saved("mlp, swiglu, separate", t, 3 * tokens * 40 / t, 2);
         check_saved("attention", t, 4 * tokens * 24 / t + tokens * 8 / t, 5);
         check_saved("attention, wide heads", t, 4 * tokens * 40 / t + tokens * 8 / t, 5);
         check_saved("norm", t, 2 * tokens, 2);
+        check_saved("norm, rms", t, tokens, 1);
         check_saved("embedding", t, 0, 0);
     }
 }
@@ -181,8 +185,13 @@ static void test_overflow(void **state) {
 static void test_overflow_wide(void **state) {
     static const tpp_mlp_desc mlp = {sizeof mlp, 0, 1, INT32_MAX, 0, 0, 0, 0};
     static const tpp_attention_desc attention = {sizeof attention, 0, 1, 1, INT32_MAX / 3, 0, 0};
-    static const tpp_norm_desc norm = {sizeof norm, 0, INT32_MAX, 0};
+    static const tpp_norm_desc norm = {sizeof norm, 0, INT32_MAX, 0, 0, 0};
+    static const tpp_mlp_desc gated = {sizeof gated, 0, 1, INT32_MAX / 2, TPP_ACT_SWIGLU, 0, 0, 0};
+    static const tpp_mlp_desc separate = {
+        sizeof separate, TPP_MLP_SEPARATE_GATE, 1, INT32_MAX, TPP_ACT_GEGLU, 0, 0, 0};
     static const tp_case cases[] = {{"mlp", &tp_kind_mlp, &mlp},
+                                    {"mlp, gated", &tp_kind_mlp, &gated},
+                                    {"mlp, separate", &tp_kind_mlp, &separate},
                                     {"attention", &tp_kind_attention, &attention}};
     tpp_layer_info info = {0};
     (void)state;

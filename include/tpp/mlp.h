@@ -18,10 +18,10 @@
  *     tpp_mlp_create(&layer, &env, &d);         // as in Llama
  *
  * Gated activations (Shazeer 2020, GLU variants improve transformer): A is twice as wide, its first
- * half makes the gate, its second half what the gate lets through, Z = (act(X G + g) * (X U + u)) B
- * + b. The fused matrix [G | U] is two sections (shard.h): a rank holds the same columns of G and of
- * U, and a gathered tensor is [G | U] again, all of G first. With TPP_MLP_SEPARATE_GATE G and U are
- * two parameters, as in most files of weights; the result is the same but for rounding.
+ * half makes the gate, its second half what the gate lets through: Z = (act(X G + g) * (X U + u)) B
+ * + b. The fused matrix [G | U] is two sections (shard.h): a rank holds the same columns of G and
+ * of U, and a gathered tensor is [G | U] again, all of G first. With TPP_MLP_SEPARATE_GATE G and U
+ * are two parameters, as in most files of weights; the result is the same but for rounding.
  */
 
 #include <tpp/layer.h>
@@ -66,9 +66,9 @@ typedef struct tpp_mlp_desc {
 
 /**
  * An MLP. Parameters: up.weight [hidden, ffn], up.bias [1, ffn], down.weight [ffn, hidden],
- * down.bias [1, hidden]. Gated: up.weight [hidden, 2 * ffn] and up.bias [1, 2 * ffn] with all of the
- * gate, then all of up, each split by columns; or separate: gate.weight and up.weight [hidden, ffn],
- * gate.bias and up.bias [1, ffn].
+ * down.bias [1, hidden]. Gated: up.weight [hidden, 2 * ffn] and up.bias [1, 2 * ffn] with all of
+ * the gate, then all of up, each split by columns; or separate: gate.weight and up.weight
+ * [hidden, ffn], gate.bias and up.bias [1, ffn].
  *
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value, the rule and what is accepted);
  *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.

@@ -5,8 +5,8 @@
 /**
  * @file norm.h
  * LayerNorm over the columns (Ba et al. 2016): y = (x - mean) / sqrt(var + epsilon) * weight +
- * bias; or RMSNorm (Zhang and Sennrich 2019): y = x / sqrt(mean(x^2) + epsilon) * weight. Every rank
- * computes it in full.
+ * bias; or RMSNorm (Zhang and Sennrich 2019): y = x / sqrt(mean(x^2) + epsilon) * weight. Every
+ * rank computes it in full.
  *
  *     tpp_norm_desc d = {0};
  *     d.size = sizeof d;

@@ -196,11 +196,65 @@ static void test_qkv(void **state) {
         assert_int_equal(seen[free_order[i]], 1);
 }
 
+/* A tensor of a case through two degrees, 1 -> t -> t' -> 1: the same bytes. */
+static void through_two(const tp_case *c, const char *name, int64_t count, int32_t t, int32_t u) {
+    double full[96], middle[96], end[96];
+    assert_true(count <= 96);
+    for (int64_t i = 0; i < count; i++)
+        full[i] = (double)i + 1;
+    const double *from = full;
+    for (int k = 0; k < 2; k++) {
+        double *to = k ? end : middle;
+        int32_t ranks = k ? u : t;
+        memset(to, TP_NAN, sizeof middle);
+        for (int32_t r = 0; r < ranks; r++) {
+            double local[96];
+            tpp_shard s = map_of(c, name, r, ranks, 0);
+            assert_int_equal(tpp_shard_split(&s, from, local, TPP_F64), TPP_OK);
+            assert_int_equal(tpp_shard_join(&s, local, to, TPP_F64), TPP_OK);
+        }
+        from = to;
+    }
+    assert_same_bits(name, end, full, (uint64_t)count * sizeof *full);
+}
+
+/* O26: gate and up in one matrix. A rank holds gate block r and up block r, never a run of columns
+ * across the middle; a gather gives [gate | up]. */
+static void test_gate_up(void **state) {
+    static const tpp_mlp_desc d = {sizeof d, 0, 3, 8, TPP_ACT_SWIGLU, 0, 0, 0};
+    static const tpp_mlp_desc small = {sizeof small, 0, 1, 2, TPP_ACT_GEGLU, 0, 0, 0};
+    const tp_case c = {"swiglu", &tp_kind_mlp, &d};
+    const tp_case smallest = {"geglu", &tp_kind_mlp, &small};
+    (void)state;
+    for (int32_t t = 1; t <= 4; t *= 2) {
+        int64_t wide = 8 / t;
+        for (int32_t r = 0; r < t; r++) {
+            tpp_shard s = map_of(&c, "up.weight", r, t, 0);
+            assert_int_equal(s.sections, 2);
+            assert_int_equal(tpp_shard_cols(&s), 2 * wide);
+            for (int64_t i = 0; i < wide; i++) {
+                assert_int_equal(tpp_shard_index(&s, i), r * wide + i);
+                assert_int_equal(tpp_shard_index(&s, wide + i), 8 + r * wide + i);
+            }
+        }
+        for (int32_t u = 1; u <= 4; u *= 2) {
+            through_two(&c, "up.weight", 48, t, u);
+            through_two(&c, "up.bias", 16, t, u);
+            through_two(&c, "down.weight", 24, t, u);
+        }
+    }
+    for (int32_t r = 0; r < 2; r++) {
+        tpp_shard s = map_of(&smallest, "up.bias", r, 2, 0);
+        assert_int_equal(tpp_shard_index(&s, 0), r);
+        assert_int_equal(tpp_shard_index(&s, 1), 2 + r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_index),   cmocka_unit_test(test_padding),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_qkv),
+        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_gate_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

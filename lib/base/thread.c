@@ -5,7 +5,11 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <time.h>
+
+/* Times that a wait offers its core to others before it sleeps. */
+enum { YIELDS = 8 };
 
 double tpp__now(void) {
     struct timespec t;
@@ -65,6 +69,12 @@ bool tpp__spot_wait(tpp__spot *spot, bool (*holds)(void *arg), void *arg, int32_
         if (holds(arg))
             return true;
         relax();
+    }
+    /* With more threads than cores, the one waited for may just need this core. */
+    for (int32_t i = 0; i < YIELDS; i++) {
+        if (holds(arg))
+            return true;
+        sched_yield();
     }
     struct timespec until = {0};
     bool bounded = deadline < 1e15;

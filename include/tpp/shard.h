@@ -17,6 +17,9 @@
  * blocks. A rank holds blocks first .. first + count - 1 of every section, block by block: local
  * order is block, section, offset. Indices from `valid` on are padding: they hold zeros, and their
  * gradient is zero when the gradient of what they produce is.
+ *
+ * Copies. Where there is less to split than blocks (K/V heads), a section is cut into parts / copies
+ * equal pieces, and `copies` blocks after one another hold the same piece, each its own copy.
  */
 
 #include <tpp/status.h>
@@ -44,7 +47,7 @@ typedef struct tpp_shard {
     int32_t parts;        /**< blocks of a section, >= 1 */
     int32_t first;        /**< first block of this rank */
     int32_t count;        /**< blocks of this rank */
-    uint32_t reserved0;   /**< 0 */
+    int32_t copies;       /**< blocks that hold the same piece, divides parts; 0: 1 */
     uint64_t reserved[2]; /**< 0 */
 } tpp_shard;
 
@@ -77,7 +80,8 @@ TPP_API tpp_status tpp_shard_split(const tpp_shard *shard, const void *full, voi
                                    tpp_dtype dtype);
 
 /**
- * Write this rank's part into its place in a full tensor; the rest of `full` is left alone.
+ * Write this rank's part into its place in a full tensor; the rest of `full` is left alone. Of
+ * several copies the last one stays.
  *
  * @param local [tpp_shard_rows, tpp_shard_cols], contiguous. @param full as in tpp_shard_split.
  * @return TPP_OK; TPP_ERR_INVALID.

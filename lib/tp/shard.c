@@ -9,6 +9,11 @@ static int64_t axis_length(const tpp_shard *shard) {
     return shard->axis == TPP_AXIS_COLS ? shard->cols : shard->rows;
 }
 
+/* Pieces of a section that differ. */
+static int64_t pieces_of(const tpp_shard *shard) {
+    return shard->parts / (shard->copies ? shard->copies : 1);
+}
+
 static bool sound(const tpp_shard *shard) {
     if (!shard || shard->rows < 0 || shard->cols < 0)
         return false;
@@ -19,16 +24,18 @@ static bool sound(const tpp_shard *shard) {
     if (shard->sections < 1 || shard->parts < 1 || shard->first < 0 || shard->count < 0 ||
         shard->count > shard->parts - shard->first)
         return false;
+    if (shard->copies < 0 || (shard->copies > 0 && shard->parts % shard->copies != 0))
+        return false;
     int64_t length = axis_length(shard), elements;
     if (!tpp__mul(shard->rows, shard->cols, &elements))
         return false;
-    return length % ((int64_t)shard->sections * shard->parts) == 0 && shard->valid >= 0 &&
+    return length % (shard->sections * pieces_of(shard)) == 0 && shard->valid >= 0 &&
            shard->valid <= length;
 }
 
 /* Indices of this rank along the axis. */
 static int64_t local_length(const tpp_shard *shard) {
-    return axis_length(shard) / shard->parts * shard->count;
+    return axis_length(shard) / pieces_of(shard) * shard->count;
 }
 
 int64_t tpp_shard_rows(const tpp_shard *shard) {
@@ -51,11 +58,12 @@ int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
     if (local >= local_length(shard))
         return -1;
     int64_t section = axis_length(shard) / shard->sections;
-    int64_t block = section / shard->parts;
+    int64_t block = section / pieces_of(shard);
     int64_t offset = local % block;
     int64_t in_section = local / block % shard->sections;
     int64_t of_block = local / block / shard->sections;
-    return in_section * section + (shard->first + of_block) * block + offset;
+    int64_t piece = (shard->first + of_block) / (shard->copies ? shard->copies : 1);
+    return in_section * section + piece * block + offset;
 }
 
 /* Copy one row of the local part to or from its place in the full tensor. */

@@ -30,12 +30,17 @@ static struct worker *worker_of(const struct job *job, int32_t rank, int32_t lan
     return &job->team->workers[rank * job->team->layout.tp + lane];
 }
 
+/* Copies of a K/V head agree on their gradient before anyone looks at it. */
 static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
     struct worker *worker = worker_of(arg, rank, lane);
     tpp_status status = TPP_OK;
     for (int32_t c = 0; c < worker->chunks && status == TPP_OK; c++) {
         struct piece *piece = &worker->pieces[c];
-        status = tpp_layer_grad_squares(piece->layer, piece->grads, piece->squares);
+        status =
+            tpp_layer_sum_copies(piece->layer, piece->grads, piece->copies, piece->copies_bytes);
+        if (status == TPP_OK) {
+            status = tpp_layer_grad_squares(piece->layer, piece->grads, piece->squares);
+        }
     }
     return status;
 }

@@ -30,6 +30,8 @@ static tpp_status make_piece(struct piece *piece, const struct worker_place *pla
     piece->moments = reserve(info.state_bytes, 2);
     piece->count = info.params;
     piece->squares = reserve((int64_t)info.params * info.blocks, sizeof *piece->squares);
+    piece->copies = reserve(info.copies_bytes, 1);
+    piece->copies_bytes = info.copies_bytes;
     *blocks = info.blocks;
     return TPP_OK;
 }
@@ -104,6 +106,7 @@ void worker_destroy(struct worker *worker) {
         free(piece->grads);
         free(piece->moments);
         free(piece->squares);
+        free(piece->copies);
     }
     free(worker->pieces);
     tpp_comm_destroy(worker->tensor);

@@ -20,6 +20,8 @@ struct piece {
     int32_t stage;
     int32_t first, count; /* its parameters' numbers in the whole model */
     double *squares;      /* [count * blocks]: of the gradients */
+    void *copies;         /* memory to sum copied K/V heads in */
+    int64_t copies_bytes;
     struct traffic forward, backward;
 };
 

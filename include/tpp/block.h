@@ -33,16 +33,16 @@ enum {
 /** A block. */
 typedef struct tpp_block_desc {
     uint32_t size;
-    uint32_t flags;     /**< TPP_BLOCK_... */
-    int64_t hidden;     /**< columns, >= 1 */
-    int64_t ffn;        /**< of the MLP; 0: 4 * hidden */
-    int32_t heads;      /**< a multiple of the blocks; divides hidden */
-    int32_t act;        /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
-    double epsilon;     /**< of the norms; 0: 1e-5 */
-    double init_std;    /**< 0: 0.02 */
-    double out_std;     /**< of the two matrices that feed the residual; 0: init_std */
-    int32_t norm;       /**< tpp_norm_kind (norm.h); 0: TPP_NORM_LAYER */
-    uint32_t reserved0; /**< 0 */
+    uint32_t flags;   /**< TPP_BLOCK_... */
+    int64_t hidden;   /**< columns, >= 1 */
+    int64_t ffn;      /**< of the MLP; 0: 4 * hidden */
+    int32_t heads;    /**< a multiple of the blocks; divides hidden */
+    int32_t act;      /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
+    double epsilon;   /**< of the norms; 0: 1e-5 */
+    double init_std;  /**< 0: 0.02 */
+    double out_std;   /**< of the two matrices that feed the residual; 0: init_std */
+    int32_t norm;     /**< tpp_norm_kind (norm.h); 0: TPP_NORM_LAYER */
+    int32_t kv_heads; /**< as in attention.h; 0: heads */
 } tpp_block_desc;
 
 /**

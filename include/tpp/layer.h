@@ -103,6 +103,7 @@ typedef struct tpp_layer_info {
     int64_t saved_bytes;   /**< of call.saved */
     int64_t split_bytes;   /**< further bytes of call.saved for the halves */
     int64_t scratch_bytes; /**< of call.scratch, enough for every call */
+    int64_t copies_bytes;  /**< scratch of tpp_layer_sum_copies; 0: no parameter has copies */
 } tpp_layer_info;
 
 /** How a parameter starts. */
@@ -209,6 +210,23 @@ TPP_API tpp_status tpp_layer_backward_input(const tpp_layer *layer, const tpp_ca
  * @return as tpp_layer_forward. Comm: none. Since: 0.1.
  */
 TPP_API tpp_status tpp_layer_backward_weight(const tpp_layer *layer, const tpp_call *call);
+
+/**
+ * Sum the gradients of parameters that several blocks hold a copy of (K/V heads fewer than blocks,
+ * attention.h) and write the sum to every copy. Call it once per step, after the last backward and
+ * before gradients are used: until then each copy holds what its own block gave. The sum is made
+ * along the fixed tree over blocks. Without copies it does nothing.
+ *
+ * @param grads         state_bytes.
+ * @param scratch       aligned to 64; dead when the call returns.
+ * @param scratch_bytes at least info.copies_bytes.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_SMALL (names the need); a comm failure.
+ *
+ * Comm: one all-reduce of the elements of all copied parameters (full tensors) when a head is
+ * copied over several ranks, none otherwise. Memory: none allocated. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_sum_copies(const tpp_layer *layer, void *grads, void *scratch,
+                                        int64_t scratch_bytes);
 
 /**
  * Layers one after the other, as one layer: a pipeline stage, or a whole model.

@@ -7,6 +7,7 @@
  * AdamW on the state of a layer (Loshchilov and Hutter 2019), and the parts of a gradient norm that
  * adds up to the same bits under every split.
  *
+ *     tpp_layer_sum_copies(model, grads, scratch, bytes);  // layer.h: of K/V heads, once a step
  *     tpp_layer_grad_squares(model, grads, parts);     // [params * blocks]
  *     // Add the parts of all ranks in the order of the full model; the root is the norm.
  *     tpp_adamw_desc d = {0};
@@ -52,8 +53,8 @@ TPP_API tpp_status tpp_layer_adamw(const tpp_layer *layer, const tpp_adamw_desc 
 /**
  * Sum of the squares of the gradients, per parameter and block: out[index * blocks + b] is block b
  * of parameter `index`. A block of another rank is 0; of a parameter that every rank holds whole,
- * block 0 is its sum on rank 0 and 0 elsewhere. So the parts of all ranks add up exactly, in any
- * order.
+ * block 0 is its sum on rank 0 and 0 elsewhere; a copied head is counted in the block of its first
+ * copy (call tpp_layer_sum_copies before). So the parts of all ranks add up exactly, in any order.
  *
  * @param out params * blocks numbers (tpp_layer_query). @return TPP_OK; TPP_ERR_INVALID. Comm:
  *         none. Since: 0.1.

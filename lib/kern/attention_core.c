@@ -96,7 +96,7 @@ static tpp_status to_keys(const tpp__attention *a, tile t, const void *weights, 
                                        .k = t.rows,
                                        .alpha = 1,
                                        /* the last tile comes first and sees all keys */
-                                       .beta = t.keys == a->seq ? 0 : 1,
+                                       .beta = t.keys == a->seq && !a->add_kv ? 0 : 1,
                                        .a = weights,
                                        .lda = t.keys,
                                        .b = row_of(a->dtype, rows, t.first, ld_rows),

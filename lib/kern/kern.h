@@ -100,8 +100,9 @@ typedef struct tpp__attention {
     void *scratch;
     const void *d_o; /* backward: gradient of o */
     int64_t ld_do;
-    void *dq, *dk, *dv; /* backward: overwritten */
+    void *dq, *dk, *dv; /* backward: overwritten, dk and dv added to with add_kv */
     int64_t lddq, lddk, lddv;
+    int32_t add_kv; /* a K/V head that several query heads see: 1 from the second one on */
 } tpp__attention;
 int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t seq, int64_t width);
 tpp_status tpp__kern_attention_forward(const tpp__attention *a);

@@ -174,7 +174,8 @@ static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *d
                                     .hidden = desc->hidden,
                                     .heads = desc->heads,
                                     .init_std = desc->init_std,
-                                    .out_std = desc->out_std};
+                                    .out_std = desc->out_std,
+                                    .kv_heads = desc->kv_heads};
     return tpp_attention_create(out, &own, &attention);
 }
 
@@ -225,7 +226,7 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
         status = tpp__fail(TPP_ERR_INVALID, "desc.heads = %d does not divide desc.hidden = %lld",
                            desc.heads, (long long)desc.hidden);
     if (status == TPP_OK)
-        status = tpp__layer_new(&block, env, sizeof *block, &ops, 14, PARTS);
+        status = tpp__layer_new(&block, env, sizeof *block, &ops, 18, PARTS);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/copies.h"
 #include "tp/layer_impl.h"
 
 #include <string.h>
@@ -53,6 +54,7 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
         .saved_bytes = needs.saved,
         .split_bytes = needs.split,
         .scratch_bytes = needs.scratch,
+        .copies_bytes = tpp__copies_bytes(layer),
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }

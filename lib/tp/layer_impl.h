@@ -108,6 +108,10 @@ tpp_shard tpp__shard_whole(int64_t rows, int64_t cols);
 tpp_shard tpp__shard_axis(const tpp_layer *layer, int64_t rows, int64_t cols, tpp_axis axis,
                           int32_t sections, int64_t valid);
 
+/* A shard of one section in which `copies` blocks hold the same piece. */
+tpp_shard tpp__shard_copied(const tpp_layer *layer, int64_t rows, int64_t cols, tpp_axis axis,
+                            int32_t copies);
+
 /* The rule that `value` (named `field`) is a multiple of R; the message lists which R are
  * accepted. */
 tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t value);

@@ -182,6 +182,14 @@ tpp_shard tpp__shard_axis(const tpp_layer *layer, int64_t rows, int64_t cols, tp
                        .count = layer->count};
 }
 
+tpp_shard tpp__shard_copied(const tpp_layer *layer, int64_t rows, int64_t cols, tpp_axis axis,
+                            int32_t copies) {
+    tpp_shard shard =
+        tpp__shard_axis(layer, rows, cols, axis, 1, axis == TPP_AXIS_COLS ? cols : rows);
+    shard.copies = copies > 1 ? copies : 0;
+    return shard;
+}
+
 tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t value) {
     if (value % layer->blocks == 0)
         return TPP_OK;

@@ -144,12 +144,12 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
 static tpp_status first_input(const tpp_layer *layer, const tpp__work *work) {
     const mlp *self = mlp_of(layer);
     tpp__linear_shape shape = first_shape(layer, work);
-    const void *weight = tpp__param_of(layer, work, self->first[0]);
-    if (self->matrices == 1)
-        return tpp__col_input(layer, shape, work->split, weight, work->grad_in, work->scratch);
-    const void *grads[2] = {work->split, part_of(layer, work, work->split, 1)};
-    const void *weights[2] = {weight, tpp__param_of(layer, work, self->first[1])};
-    return tpp__col_input_pair(layer, shape, grads, weights, work->grad_in, work->scratch);
+    tpp__col_operand operands[2];
+    for (int32_t i = 0; i < self->matrices; i++)
+        operands[i] = (tpp__col_operand){shape.out, part_of(layer, work, work->split, i),
+                                         tpp__param_of(layer, work, self->first[i])};
+    return tpp__col_input_all(layer, shape.tokens, shape.in, operands, self->matrices,
+                              work->grad_in, work->scratch);
 }
 
 static tpp_status backward_input(const tpp_layer *layer, const tpp__work *work, mlp_saved saved,

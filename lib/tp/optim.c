@@ -89,8 +89,10 @@ tpp_status tpp_layer_grad_squares(const tpp_layer *layer, const void *grads, dou
         for (int32_t b = 0; b < layer->blocks; b++)
             to[b] = 0;
         if (param->shard.axis != TPP_AXIS_NONE) {
+            int32_t copies = param->shard.copies > 1 ? param->shard.copies : 1;
             for (int32_t b = 0; b < layer->count; b++)
-                to[layer->first + b] = block_squares(layer, param, grad, b);
+                if ((layer->first + b) % copies == 0) /* the first copy stands for all */
+                    to[layer->first + b] = block_squares(layer, param, grad, b);
         } else if (layer->rank == 0) {
             to[0] = tpp__kern_squares(layer->dtype, param->shard.rows, param->shard.cols, grad,
                                       param->shard.cols);

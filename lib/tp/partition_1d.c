@@ -1,27 +1,17 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/partition_1d.h"
 
-/* A product of block 0, and how far block b's operands lie behind it, in elements. With a second
- * pair of factors of the same shapes, that product is added to the first. */
+/* A product of block 0, and how far block b's operands lie behind it, in elements. */
 typedef struct block_product {
     tpp__product first;
     int64_t step_a, step_b, step_c;
-    const void *more_a, *more_b;
 } block_product;
 
 static tpp_status do_block(const tpp_layer *layer, const block_product *p, int32_t block, void *c) {
     tpp__product one = p->first;
-    int64_t behind_a = block * p->step_a * layer->width;
-    int64_t behind_b = block * p->step_b * layer->width;
-    one.a = (const char *)one.a + behind_a;
-    one.b = (const char *)one.b + behind_b;
+    one.a = (const char *)one.a + block * p->step_a * layer->width;
+    one.b = (const char *)one.b + block * p->step_b * layer->width;
     one.c = c;
-    tpp_status status = tpp__kern_gemm(&layer->gemm, &one);
-    if (status < 0 || !p->more_a)
-        return status;
-    one.a = (const char *)p->more_a + behind_a;
-    one.b = (const char *)p->more_b + behind_b;
-    one.beta = 1;
     return tpp__kern_gemm(&layer->gemm, &one);
 }
 
@@ -33,12 +23,26 @@ static tpp_status each_block(const tpp_layer *layer, const block_product *p) {
     return status;
 }
 
+/* Products that are added up inside a block, in their order; all give [m, n]. */
+typedef struct block_products {
+    block_product p[TPP__COL_OPERANDS];
+    int32_t count;
+} block_products;
+
+static tpp_status do_products(const tpp_layer *layer, const block_products *all, int32_t block,
+                              void *c) {
+    tpp_status status = TPP_OK;
+    for (int32_t i = 0; i < all->count && status == TPP_OK; i++)
+        status = do_block(layer, &all->p[i], block, c);
+    return status;
+}
+
 /* c = sum over blocks [first, first + count) along the binary tree; c is contiguous. */
-static tpp_status sum_blocks(const tpp_layer *layer, const block_product *p, int32_t first,
+static tpp_status sum_blocks(const tpp_layer *layer, const block_products *p, int32_t first,
                              int32_t count, void *c, tpp__arena scratch) {
     if (count == 1)
-        return do_block(layer, p, first, c);
-    int64_t elements = p->first.m * p->first.n;
+        return do_products(layer, p, first, c);
+    int64_t elements = p->p[0].first.m * p->p[0].first.n;
     void *right = tpp__arena_take(&scratch, elements, layer->width);
     tpp_status status = sum_blocks(layer, p, first, count / 2, c, scratch);
     if (status == TPP_OK)
@@ -72,28 +76,26 @@ tpp_status tpp__col_forward(const tpp_layer *layer, tpp__linear_shape s, const v
     return status;
 }
 
-static block_product col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
-                               const void *w) {
-    int64_t wide = s.out / layer->count;
-    block_product p = product(layer, s.tokens, s.in, wide, 0);
-    p.first.a = dy, p.first.lda = s.out, p.step_a = wide;
-    p.first.b = w, p.first.ldb = s.out, p.first.trans_b = 1, p.step_b = wide;
-    p.first.ldc = s.in;
-    return p;
-}
-
 tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
                           const void *w, void *dx, tpp__arena scratch) {
-    block_product p = col_input(layer, s, dy, w);
-    return sum_blocks(layer, &p, 0, layer->count, dx, scratch);
+    const tpp__col_operand operand = {s.out, dy, w};
+    return tpp__col_input_all(layer, s.tokens, s.in, &operand, 1, dx, scratch);
 }
 
-tpp_status tpp__col_input_pair(const tpp_layer *layer, tpp__linear_shape s, const void *const dy[2],
-                               const void *const w[2], void *dx, tpp__arena scratch) {
-    block_product p = col_input(layer, s, dy[0], w[0]);
-    p.more_a = dy[1];
-    p.more_b = w[1];
-    return sum_blocks(layer, &p, 0, layer->count, dx, scratch);
+tpp_status tpp__col_input_all(const tpp_layer *layer, int64_t tokens, int64_t in,
+                              const tpp__col_operand *operands, int32_t count, void *dx,
+                              tpp__arena scratch) {
+    block_products all = {.count = count};
+    for (int32_t i = 0; i < count; i++) {
+        const tpp__col_operand *o = &operands[i];
+        int64_t wide = o->out / layer->count;
+        block_product *p = &all.p[i];
+        *p = product(layer, tokens, in, wide, i == 0 ? 0 : 1);
+        p->first.a = o->dy, p->first.lda = o->out, p->step_a = wide;
+        p->first.b = o->w, p->first.ldb = o->out, p->first.trans_b = 1, p->step_b = wide;
+        p->first.ldc = in;
+    }
+    return sum_blocks(layer, &all, 0, layer->count, dx, scratch);
 }
 
 tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const void *x,
@@ -112,11 +114,13 @@ tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const vo
 tpp_status tpp__row_forward(const tpp_layer *layer, tpp__linear_shape s, const void *x,
                             const void *w, void *y, tpp__arena scratch) {
     int64_t tall = s.in / layer->count;
-    block_product p = product(layer, s.tokens, s.out, tall, 0);
-    p.first.a = x, p.first.lda = s.in, p.step_a = tall;
-    p.first.b = w, p.first.ldb = s.out, p.step_b = tall * s.out;
-    p.first.ldc = s.out;
-    return sum_blocks(layer, &p, 0, layer->count, y, scratch);
+    block_products all = {.count = 1};
+    block_product *p = &all.p[0];
+    *p = product(layer, s.tokens, s.out, tall, 0);
+    p->first.a = x, p->first.lda = s.in, p->step_a = tall;
+    p->first.b = w, p->first.ldb = s.out, p->step_b = tall * s.out;
+    p->first.ldc = s.out;
+    return sum_blocks(layer, &all, 0, layer->count, y, scratch);
 }
 
 tpp_status tpp__row_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,

@@ -19,9 +19,16 @@ tpp_status tpp__col_forward(const tpp_layer *layer, tpp__linear_shape s, const v
                             const void *w, const void *bias, void *y);
 tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
                           const void *w, void *dx, tpp__arena scratch);
-/* dX of two matrices that share X: the two products are added block by block. */
-tpp_status tpp__col_input_pair(const tpp_layer *layer, tpp__linear_shape s, const void *const dy[2],
-                               const void *const w[2], void *dx, tpp__arena scratch);
+/* The same for several weights on one input: dX = sum of dY W^T over `count` of them, block by
+ * block before blocks are summed. */
+enum { TPP__COL_OPERANDS = 3 }; /* at most */
+typedef struct tpp__col_operand {
+    int64_t out; /* columns of dy and w on this rank */
+    const void *dy, *w;
+} tpp__col_operand;
+tpp_status tpp__col_input_all(const tpp_layer *layer, int64_t tokens, int64_t in,
+                              const tpp__col_operand *operands, int32_t count, void *dx,
+                              tpp__arena scratch);
 tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const void *x,
                            const void *dy, void *dw, void *dbias);
 

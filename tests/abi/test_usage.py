@@ -30,7 +30,7 @@ NAMES = {
 }
 # Where a name has another type than elsewhere.
 SPECIAL = {
-    "optim.h": {"grads": "void *grads"},
+    "optim.h": {"grads": "void *grads", "scratch": "void *scratch"},
     "shard.h": {"params": "char *params"},
     "stage.h": {"params": "const void **params"},
 }

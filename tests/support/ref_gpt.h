@@ -21,6 +21,10 @@ ref_real sqrtf128(ref_real x);
 ref_real atanf128(ref_real x);
 ref_real erff128(ref_real x);
 ref_real tanhf128(ref_real x);
+ref_real powf128(ref_real x, ref_real y);
+ref_real cosf128(ref_real x);
+ref_real sinf128(ref_real x);
+ref_real acosf128(ref_real x);
 
 enum {
     REF_GELU_TANH = 1,
@@ -46,6 +50,12 @@ typedef struct ref_size {
     int64_t blocks;    /* transformer blocks, at most REF_BLOCKS */
     int act;           /* REF_... */
     ref_real epsilon;
+    int64_t kv_heads;     /* 0: heads */
+    int64_t window;       /* keys that a query sees; 0: all that are not later */
+    ref_real rope_theta;  /* 0: no rotary positions */
+    int64_t rope_cols;    /* of a head that are rotated; 0: all */
+    ref_real rope_factor; /* Llama 3's scaling; 0: none */
+    ref_real rope_low, rope_high, rope_original;
 } ref_size;
 
 /* Parameters of a part; the same struct for their gradients. */
@@ -61,6 +71,7 @@ typedef struct ref_mlp {
 typedef struct ref_attention {
     ref_real *qkv_weight, *qkv_bias; /* [hidden, 3 * heads * head_cols]: all Q, all K, all V */
     ref_real *out_weight, *out_bias; /* [heads * head_cols, hidden], [hidden] */
+    ref_real *weight[3], *bias[3];   /* of Q, K and V alone, when qkv_weight is NULL */
 } ref_attention;
 typedef struct ref_block {
     ref_norm norm_1;
@@ -102,7 +113,11 @@ void ref_norm_forward(int64_t rows, int64_t cols, ref_real epsilon, const ref_no
 void ref_norm_backward(int64_t rows, int64_t cols, ref_real epsilon, const ref_norm *p,
                        const ref_real *x, const ref_real *dy, ref_real *dx, const ref_norm *grad);
 
-/* Causal multi-head self-attention. */
+/* Rotary positions: pair (j, j + rope_cols / 2) of every head of x [batch * seq, heads * head_cols]
+ * is turned by the angle of its token's place in its sequence; back: the other way. */
+void ref_rope(const ref_size *size, int64_t heads, ref_real *x, int back);
+
+/* Causal self-attention. */
 void ref_attention_forward(const ref_size *size, const ref_attention *p, const ref_real *x,
                            ref_real *y);
 void ref_attention_backward(const ref_size *size, const ref_attention *p, const ref_real *x,

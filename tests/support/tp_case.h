@@ -47,7 +47,7 @@ typedef struct tp_case {
 /* A whole model as a chain: embedding, blocks, norm, output head, loss. */
 typedef struct tp_gpt_desc {
     int64_t vocab, hidden, positions;
-    int32_t heads, blocks;
+    int32_t heads, blocks, kv_heads;
 } tp_gpt_desc;
 
 extern const tp_kind tp_kind_linear, tp_kind_mlp, tp_kind_attention, tp_kind_norm,

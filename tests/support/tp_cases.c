@@ -30,10 +30,20 @@ static const tpp_mlp_desc geglu = {sizeof geglu, 0, 6, 0, TPP_ACT_GEGLU, 0, 0, 0
 static const tpp_mlp_desc geglu_separate = {
     sizeof geglu_separate, TPP_MLP_SEPARATE_GATE | TPP_MLP_NO_BIAS, 5, 16, TPP_ACT_GEGLU, 0, 0, 0};
 
-static const tpp_attention_desc attention = {sizeof attention, 0, 24, 8, 0, 0, 0};
-static const tpp_attention_desc attention_wide = {sizeof attention_wide, 0, 7, 8, 5, 0, 0};
+static const tpp_attention_desc attention = {.size = sizeof attention, .hidden = 24, .heads = 8};
+static const tpp_attention_desc attention_wide = {
+    .size = sizeof attention_wide, .hidden = 7, .heads = 8, .head_cols = 5};
 static const tpp_attention_desc attention_bare = {
-    sizeof attention_bare, TPP_ATTENTION_NO_BIAS, 16, 16, 0, 0, 0};
+    .size = sizeof attention_bare, .flags = TPP_ATTENTION_NO_BIAS, .hidden = 16, .heads = 16};
+static const tpp_attention_desc grouped = {
+    .size = sizeof grouped, .hidden = 9, .heads = 8, .head_cols = 6, .kv_heads = 4};
+static const tpp_attention_desc grouped_bare = {.size = sizeof grouped_bare,
+                                                .flags = TPP_ATTENTION_NO_BIAS,
+                                                .hidden = 16,
+                                                .heads = 16,
+                                                .kv_heads = 8};
+static const tpp_attention_desc multi_query = {
+    .size = sizeof multi_query, .hidden = 24, .heads = 8, .kv_heads = 1};
 
 static const tpp_norm_desc norm = {sizeof norm, 0, 37, 0, 0, 0};
 static const tpp_norm_desc norm_bare = {sizeof norm_bare, TPP_NORM_NO_BIAS, 1, 0.5, 0, 0};
@@ -45,9 +55,11 @@ static const tpp_embedding_desc embedding_bare = {sizeof embedding_bare, 0, 3, 1
 static const tpp_loss_desc loss = {sizeof loss, 0, 29};
 static const tpp_loss_desc loss_tiny = {sizeof loss_tiny, 0, 1};
 
-static const tpp_block_desc block = {sizeof block, 0, 24, 40, 8, 0, 0, 0, 0, 0, 0};
+static const tpp_block_desc block = {.size = sizeof block, .hidden = 24, .ffn = 40, .heads = 8};
 static const tpp_block_desc block_erf = {
-    sizeof block_erf, 0, 16, 0, 16, TPP_ACT_GELU_ERF, 0.125, 0, 0, 0, 0};
+    .size = sizeof block_erf, .hidden = 16, .heads = 16, .act = TPP_ACT_GELU_ERF, .epsilon = 0.125};
+static const tpp_block_desc block_grouped = {
+    .size = sizeof block_grouped, .hidden = 24, .ffn = 16, .heads = 8, .kv_heads = 2};
 static const tpp_block_desc block_llama = {.size = sizeof block_llama,
                                            .flags = TPP_BLOCK_NO_BIAS,
                                            .hidden = 16,
@@ -62,7 +74,8 @@ static const tpp_block_desc block_separate = {.size = sizeof block_separate,
                                               .heads = 8,
                                               .act = TPP_ACT_GEGLU};
 
-static const tp_gpt_desc gpt = {13, 16, 70, 8, 2};
+static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0};
+static const tp_gpt_desc gpt_grouped = {13, 16, 70, 8, 2, 2};
 
 const tp_case tp_cases[] = {
     {"linear column", &tp_kind_linear, &column},
@@ -84,6 +97,9 @@ const tp_case tp_cases[] = {
     {"attention", &tp_kind_attention, &attention},
     {"attention, wide heads", &tp_kind_attention, &attention_wide},
     {"attention, no bias", &tp_kind_attention, &attention_bare},
+    {"attention, grouped", &tp_kind_attention, &grouped},
+    {"attention, grouped, no bias", &tp_kind_attention, &grouped_bare},
+    {"attention, multi-query", &tp_kind_attention, &multi_query},
     {"norm", &tp_kind_norm, &norm},
     {"norm, no bias", &tp_kind_norm, &norm_bare},
     {"norm, rms", &tp_kind_norm, &norm_rms},
@@ -95,6 +111,8 @@ const tp_case tp_cases[] = {
     {"block, erf", &tp_kind_block, &block_erf},
     {"block, llama", &tp_kind_block, &block_llama},
     {"block, separate gate", &tp_kind_block, &block_separate},
+    {"block, grouped", &tp_kind_block, &block_grouped},
     {"gpt", &tp_kind_gpt, &gpt},
+    {"gpt, grouped", &tp_kind_gpt, &gpt_grouped},
     {0},
 };

@@ -114,38 +114,54 @@ static tpp_status attention_create(tpp_layer **out, const tpp_layer_env *env, co
     return tpp_attention_create(out, env, desc);
 }
 
-void tp_attention_params(tp_full *full, const char *prefix, int64_t hidden, int64_t section,
-                         int bias) {
-    tp_add_param(full, prefix, "qkv.weight", hidden, 3 * section);
+void tp_attention_params(tp_full *full, const char *prefix, const ref_size *size, int bias) {
+    static const char *const names[2][4] = {{"qkv.weight", "q.weight", "k.weight", "v.weight"},
+                                            {"qkv.bias", "q.bias", "k.bias", "v.bias"}};
+    int64_t cols = size->heads * size->head_cols;
+    int one = size->kv_heads == 0 || size->kv_heads == size->heads;
+    for (int b = 0; b <= bias; b++) {
+        int64_t rows = b ? 1 : size->hidden;
+        if (one)
+            tp_add_param(full, prefix, names[b][0], rows, 3 * cols);
+        for (int i = 0; i < 3 && !one; i++)
+            tp_add_param(full, prefix, names[b][1 + i], rows,
+                         i == 0 ? cols : size->kv_heads * size->head_cols);
+    }
+    tp_add_param(full, prefix, "out.weight", cols, size->hidden);
     if (bias)
-        tp_add_param(full, prefix, "qkv.bias", 1, 3 * section);
-    tp_add_param(full, prefix, "out.weight", section, hidden);
-    if (bias)
-        tp_add_param(full, prefix, "out.bias", 1, hidden);
+        tp_add_param(full, prefix, "out.bias", 1, size->hidden);
 }
 
 ref_attention tp_attention_of(const tp_full *full, const char *prefix, tp_lookup get) {
-    return (ref_attention){get(full, prefix, "qkv.weight"), get(full, prefix, "qkv.bias"),
-                           get(full, prefix, "out.weight"), get(full, prefix, "out.bias")};
+    return (ref_attention){
+        get(full, prefix, "qkv.weight"),
+        get(full, prefix, "qkv.bias"),
+        get(full, prefix, "out.weight"),
+        get(full, prefix, "out.bias"),
+        {get(full, prefix, "q.weight"), get(full, prefix, "k.weight"),
+         get(full, prefix, "v.weight")},
+        {get(full, prefix, "q.bias"), get(full, prefix, "k.bias"), get(full, prefix, "v.bias")}};
 }
 
-static int64_t head_cols(const tpp_attention_desc *d) {
-    return d->head_cols ? d->head_cols : d->hidden / d->heads;
+static ref_size attention_size(const tpp_attention_desc *d, const tp_full *full) {
+    ref_size s = tp_size_of(full);
+    s.hidden = d->hidden;
+    s.heads = d->heads;
+    s.head_cols = d->head_cols ? d->head_cols : d->hidden / d->heads;
+    s.kv_heads = d->kv_heads;
+    return s;
 }
 
 static void attention_describe(const void *desc, tp_full *full) {
     const tpp_attention_desc *d = desc;
     full->in_cols = full->out_cols = d->hidden;
-    tp_attention_params(full, "", d->hidden, d->heads * head_cols(d),
-                        !(d->flags & TPP_ATTENTION_NO_BIAS));
+    ref_size s = attention_size(d, full);
+    tp_attention_params(full, "", &s, !(d->flags & TPP_ATTENTION_NO_BIAS));
 }
 
 static void attention_reference(const void *desc, tp_full *full) {
     const tpp_attention_desc *d = desc;
-    ref_size s = tp_size_of(full);
-    s.hidden = d->hidden;
-    s.heads = d->heads;
-    s.head_cols = head_cols(d);
+    ref_size s = attention_size(d, full);
     ref_attention p = tp_attention_of(full, "", tp_value);
     ref_attention g = tp_attention_of(full, "", tp_grad);
     ref_attention_forward(&s, &p, full->in, full->out);

@@ -67,7 +67,8 @@ static tpp_status block_create(tpp_layer **out, const tpp_layer_env *env, const 
     return tpp_block_create(out, env, desc);
 }
 
-static void block_params(tp_full *full, const char *prefix, const tpp_block_desc *d) {
+static void block_params(tp_full *full, const char *prefix, const tpp_block_desc *d,
+                         const ref_size *size) {
     char part[TP_NAME];
     int bias = !(d->flags & TPP_BLOCK_NO_BIAS);
     uint32_t separate = d->flags & TPP_BLOCK_SEPARATE_GATE ? TPP_MLP_SEPARATE_GATE : 0;
@@ -78,7 +79,7 @@ static void block_params(tp_full *full, const char *prefix, const tpp_block_desc
     snprintf(part, sizeof part, "%sln_1.", prefix);
     tp_norm_params(full, part, d->hidden, bias && d->norm == TPP_NORM_LAYER);
     snprintf(part, sizeof part, "%sattn.", prefix);
-    tp_attention_params(full, part, d->hidden, d->hidden, bias);
+    tp_attention_params(full, part, size, bias);
     snprintf(part, sizeof part, "%sln_2.", prefix);
     tp_norm_params(full, part, d->hidden, bias && d->norm == TPP_NORM_LAYER);
     snprintf(part, sizeof part, "%smlp.", prefix);
@@ -95,14 +96,7 @@ static ref_block block_of(const tp_full *full, const char *prefix, tp_lookup get
                        tp_norm_of(full, part[2], get), tp_mlp_of(full, part[3], get)};
 }
 
-static void block_describe(const void *desc, tp_full *full) {
-    const tpp_block_desc *d = desc;
-    full->in_cols = full->out_cols = d->hidden;
-    block_params(full, "", d);
-}
-
-static void block_reference(const void *desc, tp_full *full) {
-    const tpp_block_desc *d = desc;
+static ref_size block_size(const tpp_block_desc *d, const tp_full *full) {
     ref_size s = tp_size_of(full);
     s.hidden = d->hidden;
     s.ffn = d->ffn ? d->ffn : 4 * d->hidden;
@@ -110,6 +104,20 @@ static void block_reference(const void *desc, tp_full *full) {
     s.head_cols = d->hidden / d->heads;
     s.act = tp_act_of(d->act);
     s.epsilon = (ref_real)(d->epsilon > 0 ? d->epsilon : 1e-5);
+    s.kv_heads = d->kv_heads;
+    return s;
+}
+
+static void block_describe(const void *desc, tp_full *full) {
+    const tpp_block_desc *d = desc;
+    ref_size s = block_size(d, full);
+    full->in_cols = full->out_cols = d->hidden;
+    block_params(full, "", d, &s);
+}
+
+static void block_reference(const void *desc, tp_full *full) {
+    const tpp_block_desc *d = desc;
+    ref_size s = block_size(d, full);
     ref_block p = block_of(full, "", tp_value);
     p.norm_1.rms = p.norm_2.rms = d->norm == TPP_NORM_RMS;
     ref_block g = block_of(full, "", tp_grad);
@@ -146,6 +154,7 @@ static tpp_status part_create(tpp_layer **out, const tpp_layer_env *env, const t
         block.size = sizeof block;
         block.hidden = d->hidden;
         block.heads = d->heads;
+        block.kv_heads = d->kv_heads;
         return tpp_block_create(out, &e, &block);
     }
     if (i == d->blocks + 1) {
@@ -186,17 +195,31 @@ static tpp_status gpt_create(tpp_layer **out, const tpp_layer_env *env, const vo
     return status;
 }
 
+static ref_size gpt_size(const tp_gpt_desc *d, const tp_full *full) {
+    ref_size s = tp_size_of(full);
+    s.hidden = d->hidden;
+    s.ffn = 4 * d->hidden;
+    s.heads = d->heads;
+    s.head_cols = d->hidden / d->heads;
+    s.vocab = d->vocab;
+    s.positions = d->positions;
+    s.blocks = d->blocks;
+    s.kv_heads = d->kv_heads;
+    return s;
+}
+
 static void gpt_describe(const void *desc, tp_full *full) {
     const tp_gpt_desc *d = desc;
     char prefix[TP_NAME / 2];
     tpp_block_desc block = {0};
     block.hidden = d->hidden;
+    ref_size s = gpt_size(d, full);
     full->ids_below = full->targets_below = d->vocab;
     full->in_cols = full->out_cols = 1;
     embedding_params(full, "embed.", d->vocab, d->hidden, d->positions);
     for (int32_t i = 0; i < d->blocks; i++) {
         snprintf(prefix, sizeof prefix, "h.%d.", i);
-        block_params(full, prefix, &block);
+        block_params(full, prefix, &block, &s);
     }
     tp_norm_params(full, "ln_f.", d->hidden, 1);
     tp_add_param(full, "head.", "weight", d->hidden, d->vocab);
@@ -218,14 +241,7 @@ static ref_gpt gpt_of(const tp_full *full, const tp_gpt_desc *d, tp_lookup get) 
 
 static void gpt_reference(const void *desc, tp_full *full) {
     const tp_gpt_desc *d = desc;
-    ref_size s = tp_size_of(full);
-    s.hidden = d->hidden;
-    s.ffn = 4 * d->hidden;
-    s.heads = d->heads;
-    s.head_cols = d->hidden / d->heads;
-    s.vocab = d->vocab;
-    s.positions = d->positions;
-    s.blocks = d->blocks;
+    ref_size s = gpt_size(d, full);
     ref_gpt p = gpt_of(full, d, tp_value);
     ref_gpt g = gpt_of(full, d, tp_grad);
     ref_gpt_forward(&s, &p, full->ids, full->targets, full->out);

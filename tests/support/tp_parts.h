@@ -14,8 +14,7 @@ typedef ref_real *(*tp_lookup)(const tp_full *full, const char *prefix, const ch
 ref_size tp_size_of(const tp_full *full);
 
 void tp_mlp_params(tp_full *full, const char *prefix, const tpp_mlp_desc *desc);
-void tp_attention_params(tp_full *full, const char *prefix, int64_t hidden, int64_t section,
-                         int bias);
+void tp_attention_params(tp_full *full, const char *prefix, const ref_size *size, int bias);
 void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias);
 
 /* REF_... of a tpp_act. */

@@ -225,6 +225,15 @@ tpp_status tp_rank_count(tp_rank *r, tpp_comm_count *out) {
     return TPP_OK;
 }
 
+tpp_status tp_rank_sum_copies(tp_rank *r) {
+    tp_memory scratch = tp_memory_new(r->info.copies_bytes, TP_NAN);
+    tpp_status status = tpp_layer_sum_copies(r->layer, r->grads.data, scratch.data, scratch.bytes);
+    TP_NEED(tp_memory_intact(&scratch));
+    tp_memory_free(&scratch);
+    TP_TRY(status);
+    return TPP_OK;
+}
+
 tpp_status tp_rank_verify(const tp_rank *r) {
     TP_NEED(tp_memory_intact(&r->in) && tp_memory_intact(&r->grad_out));
     TP_NEED(tp_memory_intact(&r->out));

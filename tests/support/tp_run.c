@@ -63,6 +63,18 @@ static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count
     return full;
 }
 
+/* Every copy of a part has the bits that the full tensor got from one of them. */
+static void check_copies(const char *what, const tp_rank *r, int32_t n, const void *full) {
+    const tpp_shard *s = &r->shard[n];
+    int64_t bytes = tpp_shard_rows(s) * tpp_shard_cols(s) * r->width;
+    char *part = malloc((size_t)bytes + 1);
+    if (!part)
+        abort();
+    assert_int_equal(tpp_shard_split(s, full, part, r->setup->dtype), TPP_OK);
+    assert_same_bits(what, (const char *)r->grads.data + r->offset[n], part, (uint64_t)bytes);
+    free(part);
+}
+
 /* The gradient of parameter n: joined when it is split, else the same on all ranks. */
 static void *gather_grad(const tp_rank *ranks, int32_t count, int32_t n) {
     const tp_full *f = ranks[0].full;
@@ -78,6 +90,9 @@ static void *gather_grad(const tp_rank *ranks, int32_t count, int32_t n) {
             assert_same_bits(f->param[n].name, part, full, (uint64_t)bytes);
         assert_int_equal(tpp_shard_join(s, part, full, ranks[0].setup->dtype), TPP_OK);
     }
+    for (int32_t i = 0; i < count; i++)
+        if (ranks[i].shard[n].copies > 1)
+            check_copies(f->param[n].name, &ranks[i], n, full);
     return full;
 }
 
@@ -117,7 +132,7 @@ typedef struct job {
     const tp_full *full;
     const tp_setup *setup;
     tp_rank *ranks;
-    tpp_comm_count (*counts)[3];
+    tpp_comm_count (*counts)[4];
 } job;
 
 static tpp_status backward(tp_rank *r, tpp_comm_count *counts) {
@@ -141,6 +156,8 @@ static tpp_status run_rank(tpp_comm *comm, int32_t rank, void *arg) {
     tp_memory_fill(&r->scratch, TP_NAN);
     for (int i = 0; i < (j->setup->backwards ? j->setup->backwards : 1); i++)
         TP_TRY(backward(r, j->counts[rank]));
+    TP_TRY(tp_rank_sum_copies(r));
+    TP_TRY(tp_rank_count(r, &j->counts[rank][3]));
     TP_TRY(tp_rank_verify(r));
     tp_rank_close(r);
     return TPP_OK;
@@ -148,7 +165,7 @@ static tpp_status run_rank(tpp_comm *comm, int32_t rank, void *arg) {
 
 tp_result *tp_run(const tp_case *c, const tp_full *full, const tp_setup *setup) {
     tp_rank ranks[32];
-    tpp_comm_count counts[32][3];
+    tpp_comm_count counts[32][4];
     job j = {c, full, setup, ranks, counts};
     memset(counts, 0, sizeof counts);
     tp_ranks_run(setup->ranks, run_rank, &j);
@@ -158,9 +175,33 @@ tp_result *tp_run(const tp_case *c, const tp_full *full, const tp_setup *setup) 
     r->forward = counts[0][0];
     r->backward = counts[0][1];
     r->weight = counts[0][2];
+    r->copies = counts[0][3];
     for (int32_t i = 0; i < setup->ranks; i++)
         tp_rank_free(&ranks[i]);
     return r;
+}
+
+/* "q.", "k." or "v." before the last word of a name: the place of that letter, else -1. */
+static int64_t letter_at(const char *name) {
+    const char *dot = strrchr(name, '.');
+    int found = dot && dot > name && strchr("qkv", dot[-1]) && (dot - 1 == name || dot[-2] == '.');
+    return found ? dot - 1 - name : -1;
+}
+
+/* What the distance of a gradient is measured by: its own largest number; of Q, K and V, which may
+ * be 0 by themselves (one key, biases of keys), the largest of the three, as in one matrix. */
+static double scale_of(const tp_full *full, int32_t n) {
+    const char *name = full->param[n].name;
+    int64_t at = letter_at(name);
+    ref_real most = 0;
+    for (int32_t i = 0; i < full->params; i++) {
+        const tp_tensor *t = &full->param[i];
+        int kin = at >= 0 && letter_at(t->name) == at && !strncmp(t->name, name, (size_t)at) &&
+                  !strcmp(t->name + at + 1, name + at + 1);
+        for (int64_t k = 0; (kin || i == n) && k < t->rows * t->cols; k++)
+            most = t->grad[k] > most ? t->grad[k] : -t->grad[k] > most ? -t->grad[k] : most;
+    }
+    return (double)most;
 }
 
 void tp_check(const tp_result *result, const tp_full *full, double bound) {
@@ -170,8 +211,8 @@ void tp_check(const tp_result *result, const tp_full *full, double bound) {
         assert_close("grad_in", result->dtype, result->grad_in, CLOSE_QUAD, full->grad_in,
                      result->tokens * result->in_cols, bound);
     for (int32_t n = 0; n < result->params; n++)
-        assert_close(result->name[n], result->dtype, result->grad[n], CLOSE_QUAD,
-                     full->param[n].grad, result->count[n], bound);
+        assert_close_each(result->name[n], result->dtype, result->grad[n], CLOSE_QUAD,
+                          full->param[n].grad, result->count[n], bound, scale_of(full, n));
 }
 
 static void same(const char *what, const char *tensor, const void *a, const void *b,

@@ -40,6 +40,7 @@ typedef struct tp_result {
     char name[TP_PARAMS][TP_NAME];
     tpp_comm_count forward, backward; /* all-reduces of one rank, the same on all */
     tpp_comm_count weight;            /* of backward_weight alone (halves); 0 else */
+    tpp_comm_count copies;            /* of tpp_layer_sum_copies */
 } tp_result;
 
 /* One rank's layer and memory. */
@@ -71,6 +72,9 @@ void tp_rank_seal(tp_rank *r);
 
 /* What has been all-reduced since the last call of this; zeros without comm. */
 tpp_status tp_rank_count(tp_rank *r, tpp_comm_count *out);
+
+/* Sum the gradients of copies, as before an optimizer's step. */
+tpp_status tp_rank_sum_copies(tp_rank *r);
 
 /* Fails when a guard, an input or a parameter was touched. */
 tpp_status tp_rank_verify(const tp_rank *r);

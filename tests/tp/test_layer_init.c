@@ -21,6 +21,7 @@ typedef struct filled {
     tpp_dtype dtype;
     uint64_t seed;
     const char *name;
+    const char *want; /* what another split gave, to which every part is held; or NULL */
 } filled;
 
 static int64_t start_of(const tp_full *full, int32_t n) {
@@ -49,6 +50,15 @@ static void check_padding(const tpp_param_info *p, const char *local, int64_t wi
     }
 }
 
+/* This rank's part, each of its copies, is that of the full tensor. */
+static void check_part(const tpp_param_info *p, const char *local, const char *full,
+                       tpp_dtype dtype) {
+    tp_memory part = tp_memory_new(p->local_rows * p->local_cols * tp_width(dtype), TP_NAN);
+    assert_int_equal(tpp_shard_split(&p->shard, full, part.data, dtype), TPP_OK);
+    assert_same_bits(p->name, local, part.data, (uint64_t)part.bytes);
+    tp_memory_free(&part);
+}
+
 static void init_rank(const filled *f, int32_t rank, int32_t ranks, int32_t blocks, char *to) {
     tpp_layer_env env = {0};
     tpp_layer *layer = NULL;
@@ -73,6 +83,8 @@ static void init_rank(const filled *f, int32_t rank, int32_t ranks, int32_t bloc
         const char *local = (const char *)params.data + p.offset;
         assert_true(n >= 0);
         check_padding(&p, local, width);
+        if (f->want)
+            check_part(&p, local, f->want + start_of(f->full, n) * width, f->dtype);
         assert_int_equal(
             tpp_shard_join(&p.shard, local, to + start_of(f->full, n) * width, f->dtype), TPP_OK);
     }
@@ -96,9 +108,10 @@ static void test_splits(void **state) {
     for (const tp_case *c = tp_cases; c->name; c++) {
         tp_full *full = tp_full_inputs(c, 1, 1, 1);
         for (int k = 0; k < 2; k++) {
-            filled f = {c, full, k ? TPP_F64 : TPP_F32, 42, NULL};
+            filled f = {c, full, k ? TPP_F64 : TPP_F32, 42, NULL, NULL};
             uint64_t bytes = (uint64_t)start_of(full, full->params) * (k ? 8 : 4);
             void *want = init(&f, 1, 0);
+            f.want = want;
             for (int32_t ranks = 1; ranks <= 8; ranks *= 2) {
                 void *free_mode = init(&f, ranks, 0);
                 void *fixed = init(&f, ranks, 8);
@@ -140,12 +153,13 @@ static void check_constant(const double *x, int64_t n, double want) {
 
 static void test_distribution(void **state) {
     static const tpp_mlp_desc mlp = {sizeof mlp, 0, 64, 256, 0, 0, 0.5, 0.25};
-    static const tpp_block_desc block = {sizeof block, 0, 64, 0, 4, 0, 0, 0, 0.005, 0, 0};
+    static const tpp_block_desc block = {
+        .size = sizeof block, .hidden = 64, .heads = 4, .out_std = 0.005};
     const tp_case mlp_case = {"mlp", &tp_kind_mlp, &mlp};
     const tp_case block_case = {"block", &tp_kind_block, &block};
     (void)state;
     tp_full *full = tp_full_inputs(&mlp_case, 1, 1, 1);
-    filled f = {&mlp_case, full, TPP_F64, 7, NULL};
+    filled f = {&mlp_case, full, TPP_F64, 7, NULL, NULL};
     double *x = init(&f, 1, 0);
     check_normal(x + start_of(full, 0), 64 * 256, 0.5);
     check_constant(x + start_of(full, 1), 256, 0);
@@ -155,7 +169,7 @@ static void test_distribution(void **state) {
     tp_full_free(full);
 
     full = tp_full_inputs(&block_case, 1, 1, 1);
-    f = (filled){&block_case, full, TPP_F64, 7, NULL};
+    f = (filled){&block_case, full, TPP_F64, 7, NULL, NULL};
     x = init(&f, 1, 0);
     check_constant(x + start_of(full, 0), 64, 1);          /* ln_1.weight */
     check_constant(x + start_of(full, 1), 64, 0);          /* ln_1.bias */
@@ -181,7 +195,7 @@ static void test_keys(void **state) {
                                       1};
     const tp_case c = {"linear", &tp_kind_linear, &d};
     tp_full *full = tp_full_inputs(&c, 1, 1, 1);
-    filled f = {&c, full, TPP_F64, 1, "a."};
+    filled f = {&c, full, TPP_F64, 1, "a.", NULL};
     (void)state;
     double *one = init(&f, 1, 0);
     double *again = init(&f, 1, 0);

@@ -21,12 +21,14 @@ static const tpp_mlp_desc swiglu = {sizeof swiglu, 0, 3, 5, TPP_ACT_SWIGLU, 0, 0
 static const tpp_mlp_desc geglu = {
     sizeof geglu, TPP_MLP_SEPARATE_GATE, 3, 5, TPP_ACT_GEGLU, 0, 0, 0};
 static const tpp_norm_desc rms = {sizeof rms, 0, 5, 0, TPP_NORM_RMS, 0};
-static const tpp_attention_desc attention = {sizeof attention, 0, 4, 2, 3, 0, 0};
+static const tpp_attention_desc attention = {
+    .size = sizeof attention, .hidden = 4, .heads = 2, .head_cols = 3};
 static const tpp_norm_desc norm = {sizeof norm, 0, 5, 0, 0, 0};
 static const tpp_embedding_desc embedding = {sizeof embedding, 0, 5, 2, 3, 0};
 static const tpp_loss_desc loss = {sizeof loss, 0, 6};
-static const tpp_block_desc block = {sizeof block, 0, 4, 6, 2, TPP_ACT_GELU_ERF, 0, 0, 0, 0, 0};
-static const tp_gpt_desc gpt = {3, 2, 4, 1, 2};
+static const tpp_block_desc block = {
+    .size = sizeof block, .hidden = 4, .ffn = 6, .heads = 2, .act = TPP_ACT_GELU_ERF};
+static const tp_gpt_desc gpt = {3, 2, 4, 1, 2, 0};
 
 static const tp_case cases[] = {
     {"linear", &tp_kind_linear, &linear},

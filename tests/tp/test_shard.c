@@ -34,6 +34,26 @@ static void test_index(void **state) {
     assert_int_equal(tpp_shard_index(&whole, 4), 4);
 }
 
+/* Two pieces of 3 rows, each held by 4 blocks after one another: blocks 2 .. 5 of 8. */
+static void test_copied(void **state) {
+    const tpp_shard s = {6, 2, 6, TPP_AXIS_ROWS, 1, 8, 2, 4, 4, {0, 0}};
+    static const int64_t want[] = {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5};
+    float full[12], local[24], back[12] = {0};
+    (void)state;
+    for (int i = 0; i < 12; i++)
+        full[i] = (float)i + 1;
+    assert_int_equal(tpp_shard_rows(&s), 12);
+    assert_int_equal(tpp_shard_cols(&s), 2);
+    for (int64_t i = 0; i < 12; i++)
+        assert_int_equal(tpp_shard_index(&s, i), want[i]);
+    assert_int_equal(tpp_shard_index(&s, 12), -1);
+    assert_int_equal(tpp_shard_split(&s, full, local, TPP_F32), TPP_OK);
+    for (int i = 0; i < 24; i++)
+        assert_true(local[i] == full[2 * want[i / 2] + i % 2]);
+    assert_int_equal(tpp_shard_join(&s, local, back, TPP_F32), TPP_OK);
+    assert_same_bits("joined", back, full, sizeof full);
+}
+
 /* 3 rows and 5 valid columns padded to 6, two blocks: full tensors hold no padding. */
 static void test_padding(void **state) {
     const tpp_shard second = {3, 6, 5, TPP_AXIS_COLS, 1, 2, 1, 1, 0, {0, 0}};
@@ -90,6 +110,9 @@ static void test_refused(void **state) {
     s = good, s.first = 2, refused(s);
     s = good, s.count = 2, refused(s);
     s = good, s.count = -1, refused(s);
+    s = good, s.copies = -1, refused(s);
+    s = good, s.copies = 3, refused(s);
+    s = good, s.copies = 2, s.cols = 7, s.valid = 7, refused(s);
     assert_int_equal(tpp_shard_split(NULL, x, x, TPP_F32), TPP_ERR_INVALID);
     assert_int_equal(tpp_shard_rows(NULL), 0);
     assert_int_equal(tpp_shard_cols(NULL), 0);
@@ -119,7 +142,7 @@ static tpp_shard map_of(const tp_case *c, const char *name, int32_t rank, int32_
     return p.shard;
 }
 
-/* full -> ranks -> full2: the same bytes, every valid index written exactly once when split. */
+/* full -> ranks -> full2: the same bytes, every valid index written exactly once when split, or once by each copy. */
 static void through(const tp_case *c, const tp_tensor *t, int32_t ranks, int32_t blocks,
                     const double *from, double *to) {
     int64_t length = t->rows > t->cols ? t->rows : t->cols;
@@ -144,7 +167,7 @@ static void through(const tp_case *c, const tp_tensor *t, int32_t ranks, int32_t
         }
     }
     for (int64_t i = 0; s.axis != TPP_AXIS_NONE && i < s.valid; i++)
-        assert_int_equal(owners[i], 1);
+        assert_int_equal(owners[i], s.copies ? s.copies : 1);
     free(owners);
 }
 
@@ -179,7 +202,7 @@ static void test_round_trip(void **state) {
 
 /* Q, K and V in one matrix: rank r of 2 holds heads 2r and 2r + 1 of each, whatever the blocks. */
 static void test_qkv(void **state) {
-    static const tpp_attention_desc d = {sizeof d, 0, 8, 4, 2, 0, 0};
+    static const tpp_attention_desc d = {.size = sizeof d, .hidden = 8, .heads = 4, .head_cols = 2};
     const tp_case c = {"qkv", &tp_kind_attention, &d};
     static const int64_t free_order[] = {4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23};
     (void)state;
@@ -252,9 +275,10 @@ static void test_gate_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index),   cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_gate_up),
+        cmocka_unit_test(test_index),      cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_padding),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_qkv),
+        cmocka_unit_test(test_gate_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

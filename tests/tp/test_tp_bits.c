@@ -51,8 +51,8 @@ static void test_degrees(void **state) {
 /* Without a reference (too slow here): products above the size at which BLAS starts its threads,
  * rows of several attention tiles. */
 static void test_large(void **state) {
-    static const tpp_block_desc block = {sizeof block, 0, 128, 0, 16, 0, 0, 0, 0, 0, 0};
-    static const tp_gpt_desc gpt = {301, 64, 300, 8, 2};
+    static const tpp_block_desc block = {.size = sizeof block, .hidden = 128, .heads = 16};
+    static const tp_gpt_desc gpt = {301, 64, 300, 8, 2, 0};
     static const tp_case cases[] = {{"large block", &tp_kind_block, &block},
                                     {"large gpt", &tp_kind_gpt, &gpt}};
     (void)state;

@@ -18,41 +18,48 @@ typedef struct expected {
     const char *name;
     int64_t forward, forward_cols, forward_tokens;
     int64_t backward, backward_cols;
+    int64_t copied; /* elements of copied parameters when K/V heads are copied over ranks */
+    int64_t kv_heads;
 } expected;
 
 static const expected table[] = {
-    {"linear column", 0, 0, 0, 1, 1},
-    {"linear column, no bias", 0, 0, 0, 1, 1},
-    {"linear column, padded", 0, 0, 0, 1, 1},
-    {"linear row", 1, 1, 0, 0, 0},
-    {"linear row, no bias", 1, 1, 0, 0, 0},
-    {"mlp", 1, 1, 0, 1, 1},
-    {"mlp, erf", 1, 1, 0, 1, 1},
-    {"mlp, no bias", 1, 1, 0, 1, 1},
-    {"mlp, relu", 1, 1, 0, 1, 1},
-    {"mlp, squared relu", 1, 1, 0, 1, 1},
-    {"mlp, silu", 1, 1, 0, 1, 1},
-    {"mlp, swiglu", 1, 1, 0, 1, 1},
-    {"mlp, swiglu, no bias", 1, 1, 0, 1, 1},
-    {"mlp, swiglu, separate", 1, 1, 0, 1, 1},
-    {"mlp, geglu", 1, 1, 0, 1, 1},
-    {"mlp, geglu, separate", 1, 1, 0, 1, 1},
-    {"attention", 1, 1, 0, 1, 1},
-    {"attention, wide heads", 1, 1, 0, 1, 1},
-    {"attention, no bias", 1, 1, 0, 1, 1},
-    {"norm", 0, 0, 0, 0, 0},
-    {"norm, no bias", 0, 0, 0, 0, 0},
-    {"norm, rms", 0, 0, 0, 0, 0},
-    {"embedding", 1, 1, 0, 0, 0},
-    {"embedding, no positions", 1, 1, 0, 0, 0},
-    {"loss", 2, 0, 3, 0, 0},
-    {"loss, one class", 2, 0, 3, 0, 0},
-    {"block", 2, 2, 0, 2, 2},
-    {"block, erf", 2, 2, 0, 2, 2},
-    {"block, llama", 2, 2, 0, 2, 2},
-    {"block, separate gate", 2, 2, 0, 2, 2},
+    {"linear column", 0, 0, 0, 1, 1, 0, 0},
+    {"linear column, no bias", 0, 0, 0, 1, 1, 0, 0},
+    {"linear column, padded", 0, 0, 0, 1, 1, 0, 0},
+    {"linear row", 1, 1, 0, 0, 0, 0, 0},
+    {"linear row, no bias", 1, 1, 0, 0, 0, 0, 0},
+    {"mlp", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, erf", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, no bias", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, relu", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, squared relu", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, silu", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, swiglu", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, swiglu, no bias", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, swiglu, separate", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, geglu", 1, 1, 0, 1, 1, 0, 0},
+    {"mlp, geglu, separate", 1, 1, 0, 1, 1, 0, 0},
+    {"attention", 1, 1, 0, 1, 1, 0, 0},
+    {"attention, wide heads", 1, 1, 0, 1, 1, 0, 0},
+    {"attention, no bias", 1, 1, 0, 1, 1, 0, 0},
+    {"attention, grouped", 1, 1, 0, 1, 1, 2 * (9 + 1) * 4 * 6, 4},
+    {"attention, grouped, no bias", 1, 1, 0, 1, 1, 2 * 16 * 8, 8},
+    {"attention, multi-query", 1, 1, 0, 1, 1, 2 * (24 + 1) * 3, 1},
+    {"norm", 0, 0, 0, 0, 0, 0, 0},
+    {"norm, no bias", 0, 0, 0, 0, 0, 0, 0},
+    {"norm, rms", 0, 0, 0, 0, 0, 0, 0},
+    {"embedding", 1, 1, 0, 0, 0, 0, 0},
+    {"embedding, no positions", 1, 1, 0, 0, 0, 0, 0},
+    {"loss", 2, 0, 3, 0, 0, 0, 0},
+    {"loss, one class", 2, 0, 3, 0, 0, 0, 0},
+    {"block", 2, 2, 0, 2, 2, 0, 0},
+    {"block, erf", 2, 2, 0, 2, 2, 0, 0},
+    {"block, llama", 2, 2, 0, 2, 2, 0, 0},
+    {"block, separate gate", 2, 2, 0, 2, 2, 0, 0},
     /* embedding 1, two blocks 4, loss 2; backward: output head 1, two blocks 4; 16 columns */
-    {"gpt", 7, 5 * 16, 3, 5, 5 * 16},
+    {"block, grouped", 2, 2, 0, 2, 2, 2 * (24 + 1) * 2 * 3, 2},
+    {"gpt", 7, 5 * 16, 3, 5, 5 * 16, 0, 0},
+    {"gpt, grouped", 7, 5 * 16, 3, 5, 5 * 16, 2 * 2 * (16 + 1) * 2 * 2, 2},
 };
 
 static void check_count(const char *what, const tpp_comm_count *got, int64_t calls,
@@ -74,6 +81,9 @@ static void check_run(const expected *e, const tp_full *full, const tp_setup *se
     check_count(what, &r->backward, e->backward, full->tokens * e->backward_cols * full->in_cols,
                 width);
     check_count("weight half", &r->weight, 0, 0, width);
+    int over_ranks = e->kv_heads > 0 && e->kv_heads < setup->ranks;
+    snprintf(what, sizeof what, "%s, %d ranks, copies", e->name, setup->ranks);
+    check_count(what, &r->copies, over_ranks, over_ranks ? e->copied : 0, width);
     tp_result_free(r);
 }
 
@@ -175,11 +185,8 @@ static void test_overlap(void **state) {
     static const struct {
         const char *name;
         int between;
-    } layers[] = {{"linear column, no bias", 1},
-                  {"mlp", 2},
-                  {"mlp, swiglu", 2},
-                  {"mlp, swiglu, separate", 3},
-                  {"attention", 2}};
+    } layers[] = {{"linear column, no bias", 1}, {"mlp", 2},       {"mlp, swiglu", 2},
+                  {"mlp, swiglu, separate", 3},  {"attention", 2}, {"attention, multi-query", 4}};
     (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         char got[sizeof notes];

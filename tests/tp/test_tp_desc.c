@@ -37,11 +37,11 @@ static all right(void) {
         .column = {sizeof a.column, 0, TPP_LINEAR_COLUMN, 0, 6, 24, 0},
         .row = {sizeof a.row, 0, TPP_LINEAR_ROW, 0, 24, 6, 0},
         .mlp = {sizeof a.mlp, 0, 6, 24, 0, 0, 0, 0},
-        .attention = {sizeof a.attention, 0, 24, 12, 0, 0, 0},
+        .attention = {.size = sizeof a.attention, .hidden = 24, .heads = 12},
         .norm = {sizeof a.norm, 0, 6, 0, 0, 0},
         .embedding = {sizeof a.embedding, 0, 7, 6, 5, 0},
         .loss = {sizeof a.loss, 0, 7},
-        .block = {sizeof a.block, 0, 24, 0, 12, 0, 0, 0, 0, 0, 0},
+        .block = {.size = sizeof a.block, .hidden = 24, .heads = 12},
     };
     return a;
 }
@@ -157,11 +157,17 @@ static void test_attention(void **state) {
     REFUSE(attention, attention, heads, -3, "-3");
     REFUSE(attention, attention, heads, 5, "5");
     REFUSE(attention, attention, head_cols, -2, "-2");
+    REFUSE(attention, attention, kv_heads, -1, "-1");
+    REFUSE(attention, attention, kv_heads, 24, "24");
+    REFUSE(attention, attention, kv_heads, 5, "1, 2, 3, 4, 6, 12");
     REFUSE(attention, attention, init_std, (double)-INFINITY, "-inf");
     REFUSE(attention, attention, out_std, -2.0, "-2");
     REFUSE_ON(8, 0, attention, attention, heads, 12, "12", "1, 2, 3, 4, 6, 12");
     REFUSE_ON(4, 0, attention, attention, heads, 6, "6", "1, 2, 3, 6");
     REFUSE_ON(2, 8, attention, attention, heads, 12, "12", "8");
+    REFUSE_ON(8, 0, attention, attention, kv_heads, 4, "tp = 8", "allow: 1, 2, 4, 12");
+    REFUSE_ON(3, 0, attention, attention, kv_heads, 2, "tp = 3", "allow: 1, 2, 4, 6, 12");
+    REFUSE_ON(1, 2, attention, attention, kv_heads, 3, "blocks = 2", "allow: 1, 3, 6, 12");
 }
 
 static void test_others(void **state) {
@@ -186,6 +192,7 @@ static void test_others(void **state) {
     REFUSE(block, block, act, 9, "9");
     REFUSE(block, block, norm, 2, "2");
     REFUSE(block, block, flags, TPP_BLOCK_SEPARATE_GATE, "act = 1 has no gate");
+    REFUSE(block, block, kv_heads, 5, "5");
     REFUSE(block, block, epsilon, -1.0, "-1");
     REFUSE(block, block, init_std, -1.0, "-1");
     REFUSE(block, block, out_std, (double)NAN, "nan");
@@ -239,7 +246,7 @@ static void test_env(void **state) {
     refuse_env(6, "alloc", "NULL");
 }
 
-/* O13: 6 heads on 4 ranks are refused at creation, and the message lists the degrees that fit. */
+/* O13: heads that ranks do not divide are refused at creation. K/V heads: test_copies.c. */
 static void test_heads(void **state) {
     (void)state;
     for (int32_t heads = 1; heads <= 16; heads++) {

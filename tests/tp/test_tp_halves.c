@@ -163,6 +163,7 @@ static tpp_status fly(tpp_comm *comm, int32_t rank, void *arg) {
         TP_TRY(step(r, f, at[0], at[1] - '0', saved));
         tp_memory_fill(&r->scratch, TP_NAN);
     }
+    TP_TRY(tp_rank_sum_copies(r));
     for (int i = 0; i < MICROS; i++) {
         TP_NEED(tp_memory_intact(&saved[i]));
         tp_memory_free(&saved[i]);

@@ -107,6 +107,10 @@ static void test_saved(void **state) {
         check_saved("mlp, swiglu, separate", t, 3 * tokens * 40 / t, 2);
         check_saved("attention", t, 4 * tokens * 24 / t + tokens * 8 / t, 5);
         check_saved("attention, wide heads", t, 4 * tokens * 40 / t + tokens * 8 / t, 5);
+        /* K/V heads, every copy counted */
+        int64_t kv = t > 4 ? t : 4;
+        check_saved("attention, grouped", t, 2 * tokens * (8 + kv) * 6 / t + tokens * 8 / t, 7);
+        check_saved("attention, multi-query", t, 2 * tokens * (8 + t) * 3 / t + tokens * 8 / t, 7);
         check_saved("norm", t, 2 * tokens, 2);
         check_saved("norm, rms", t, tokens, 1);
         check_saved("embedding", t, 0, 0);
@@ -184,7 +188,8 @@ static void test_overflow(void **state) {
 /* Layers as wide as descriptors allow, for as many tokens as calls allow. */
 static void test_overflow_wide(void **state) {
     static const tpp_mlp_desc mlp = {sizeof mlp, 0, 1, INT32_MAX, 0, 0, 0, 0};
-    static const tpp_attention_desc attention = {sizeof attention, 0, 1, 1, INT32_MAX / 3, 0, 0};
+    static const tpp_attention_desc attention = {
+        .size = sizeof attention, .hidden = 1, .heads = 1, .head_cols = INT32_MAX / 3};
     static const tpp_norm_desc norm = {sizeof norm, 0, INT32_MAX, 0, 0, 0};
     static const tpp_mlp_desc gated = {sizeof gated, 0, 1, INT32_MAX / 2, TPP_ACT_SWIGLU, 0, 0, 0};
     static const tpp_mlp_desc separate = {
@@ -223,8 +228,8 @@ static void test_huge_parameters(void **state) {
     static const tpp_mlp_desc mlp = {sizeof mlp, 0, INT32_MAX, INT32_MAX, 0, 0, 0, 0};
     static const tpp_embedding_desc embedding = {sizeof embedding, 0,         INT32_MAX,
                                                  INT32_MAX,        INT32_MAX, 0};
-    static const tpp_attention_desc attention = {sizeof attention, 0, INT32_MAX, INT32_MAX,
-                                                 INT32_MAX,        0, 0};
+    static const tpp_attention_desc attention = {
+        .size = sizeof attention, .hidden = INT32_MAX, .heads = INT32_MAX, .head_cols = INT32_MAX};
     static const tp_case cases[] = {{"linear", &tp_kind_linear, &linear},
                                     {"mlp", &tp_kind_mlp, &mlp},
                                     {"embedding", &tp_kind_embedding, &embedding},

@@ -53,9 +53,11 @@ static void test_kind(void **state) {
 static void test_odd_degrees(void **state) {
     static const tpp_linear_desc column = {sizeof column, 0, TPP_LINEAR_COLUMN, 0, 5, 30, 0};
     static const tpp_linear_desc row = {sizeof row, 0, TPP_LINEAR_ROW, 0, 30, 4, 0};
-    static const tpp_attention_desc attention = {sizeof attention, 0, 30, 30, 2, 0, 0};
-    static const tpp_block_desc block = {sizeof block, 0, 30, 60, 15, 0, 0, 0, 0, 0, 0};
-    static const tp_gpt_desc gpt = {17, 30, 5, 15, 1};
+    static const tpp_attention_desc attention = {
+        .size = sizeof attention, .hidden = 30, .heads = 30, .head_cols = 2};
+    static const tpp_block_desc block = {
+        .size = sizeof block, .hidden = 30, .ffn = 60, .heads = 15};
+    static const tp_gpt_desc gpt = {17, 30, 5, 15, 1, 0};
     static const tp_case cases[] = {
         {"column", &tp_kind_linear, &column},
         {"row", &tp_kind_linear, &row},

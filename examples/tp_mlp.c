@@ -22,6 +22,8 @@ static tpp_status rank_main(void *arg, int32_t rank, int32_t lane) {
     if (st == TPP_OK && (st = tpp_layer_init(mlp, memory[lane][0], 1)) == TPP_OK &&
         (st = tpp_layer_forward(mlp, &call)) == TPP_OK) /* one all-reduce: y */
         st = tpp_layer_backward(mlp, &call);            /* one all-reduce: dx */
+    if (st < 0)
+        tpp_comm_abort(comms[lane]); /* so that the other rank does not wait */
     printf("rank %d of 2: y[0] = %.6f, dx[0] = %.7f\n", lane, (double)y[0], (double)dx[0]);
     tpp_layer_destroy(mlp);
     return (void)arg, (void)rank, st;

@@ -8,8 +8,7 @@
  * caller may bring, a view of a matrix in the caller's memory, and the sink that all text leaves
  * through.
  *
- * Sized structs: a struct whose name ends in _desc, _ops, _call, _info or _report begins with
- * `size` and `flags`. Set everything to zero, then `size` to the sizeof of your own copy:
+ * Sized structs: all structs but the few marked Frozen begin with `size` and `flags`. Set everything to zero, then `size` to the sizeof of your own copy:
  *
  *     tpp_mlp_desc d = {0};
  *     d.size = sizeof d;

@@ -90,8 +90,8 @@ typedef struct tpp_comm_call {
     tpp_dtype dtype;    /**< type of the elements */
     tpp_reduce reduce;  /**< of all_reduce */
     int32_t peer;       /**< rank of the other side of a message, or the root of a broadcast */
-    uint64_t tag;       /**< of a message: only messages with equal tags meet; UINT64_MAX in the
-                           messages that built collectives consist of */
+    uint64_t tag;       /**< of a message: only messages with equal tags meet; the last 2^16 tags
+                           are those of built collectives */
     int64_t count;      /**< elements (all_gather: that each rank gives) */
     const void *in;     /**< what this rank gives */
     void *out;          /**< where the result goes; may equal `in` for all_reduce */
@@ -100,7 +100,12 @@ typedef struct tpp_comm_call {
 /**
  * A transport. send, recv and test are required; each other slot may be NULL and is then built from
  * them. Collective slots may block; send and recv must not (post the message, return, finish in
- * test).
+ * test). `call` lives only during the function: what test needs goes into request->reserved. ctx knows
+ * which rank it is; call->peer is the other one. When abort is set, test and wait must fail soon
+ * afterwards with TPP_ERR_ABORTED.
+ *
+ * Ranks that disagree on a built collective: another number of bytes is TPP_ERR_MISMATCH, another kind,
+ * type or reduction ends with the deadline (a local group names both calls at once).
  */
 typedef struct tpp_comm_ops {
     uint32_t size;
@@ -113,8 +118,8 @@ typedef struct tpp_comm_ops {
     /** TPP_OK when the operation is over, TPP_PENDING when not. Called until it is over, then
      * never again. */
     tpp_status (*test)(void *ctx, tpp_request *request);
-    /** Block until it is over or the deadline (monotonic seconds, 0: none) passes, which is
-     * TPP_PENDING; NULL: test in a loop that gives the core away. */
+    /** Block until it is over or the deadline (monotonic seconds, 0: none) passes (of
+     * CLOCK_MONOTONIC), which is TPP_PENDING; NULL: test in a loop that gives the core away. */
     tpp_status (*wait)(void *ctx, tpp_request *request, double deadline);
     /** Start a collective; test tells when it is over, also when this call has done all of it.
      * NULL: built from send and recv, and over when start returns. */
@@ -245,8 +250,8 @@ TPP_API int32_t tpp_comm_size(const tpp_comm *comm);
  * @param in    count elements, unchanged until the request is over.
  * @param count >= 0; an empty message is a message.
  * @param peer  a rank other than this one.
- * @param tag   the receive with the same tag gets it; equal tags stay in order. Any but UINT64_MAX,
- *              which built collectives use.
+ * @param tag   the receive with the same tag gets it; equal tags stay in order. The last 2^16 tags
+ *              belong to built collectives.
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure.
  *
  * Comm: one message. Since: 0.1.

@@ -42,6 +42,9 @@
  * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by
  * split_bytes, and in, grad_out and saved stay as they are between the two.
  *
+ * Gradients of parameters that every rank holds whole (norms, row biases, positions) are equal on all
+ * ranks: nothing is left to reduce over env.comm, except copied K/V heads (tpp_layer_sum_copies).
+ *
  * Operators. f: identity forward, all-reduce of the input's gradient backward. g: all-reduce of the
  * output forward, identity backward (Shoeybi et al. 2019, Megatron-LM, section 3). In backward the
  * all-reduce of f is started before the weight gradients and awaited after them.
@@ -83,7 +86,8 @@ typedef struct tpp_layer_env {
     int32_t blocks;                 /**< R for the same bits under any number of ranks; 0: free */
     const tpp_gemm_ops *gemm;       /**< NULL: OpenBLAS; the table is copied */
     const tpp_allocator *allocator; /**< NULL: malloc */
-    /** begins the names of parameters, such as "h.3."; NULL: ""; copied; at most 80 characters */
+    /** begins the names of parameters, such as "h.3."; NULL: ""; copied; at most 80 characters.
+     * Different for each layer of a model: parameters of equal names start with equal numbers. */
     const char *name;
 } tpp_layer_env;
 

@@ -64,7 +64,8 @@ TPP_API const char *tpp_message(void);
 
 /**
  * Set this thread's message: for callbacks that refuse (their status passes through the library,
- * and so does their sentence). Cut to 511 bytes.
+ * and so does their sentence). A callback that sets none leaves the sentence of an earlier failure. Cut to
+ * 511 bytes.
  *
  * @param text a sentence, zero-terminated; NULL is taken as "".
  *

@@ -21,7 +21,7 @@
  * | stage.h | layers as pipeline stages |
  *
  * Rules that hold everywhere: functions return tpp_status (0 good, negative failure) or cannot
- * fail; outputs come first; the message of a failure is tpp_message(); matrices are row-major;
+ * fail; what a _create makes comes first; the message of a failure is tpp_message(); matrices are row-major;
  * sizes are 64-bit; nothing is printed, nothing exits, no environment variable is read; calls that
  * execute never allocate.
  */

@@ -57,7 +57,8 @@ typedef struct tpp_trace_svg_desc {
  *
  * @param out       receives it.
  * @param rows      ranks (times lanes), >= 1.
- * @param capacity  most events of a row, >= 1; further ones are counted, not kept.
+ * @param capacity  most events of a row, >= 1; further ones are counted, not kept. For one step the
+ *                  longest count of tpp_schedule_actions suffices.
  * @param allocator NULL: malloc.
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW (allocator); TPP_ERR_OVERFLOW;
  *         TPP_ERR_NO_MEMORY.

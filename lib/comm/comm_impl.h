@@ -17,7 +17,8 @@
 #define TPP__COMM_TIMEOUT 60.0
 #define TPP__COMM_CHUNK 16384 /* bytes of the buffer that built collectives go through */
 
-/* Built collectives use one tag: those of a pair of ranks happen in the same order on both. */
+/* Tags of built collectives: the last 2^16, this one less what the collective is. So ranks that call
+ * different ones never meet, and run into their deadline instead of mixing up numbers. */
 #define TPP__COMM_TAG UINT64_MAX
 
 typedef struct tpp__comm_note {

@@ -17,6 +17,11 @@ typedef struct walk {
     tpp_status status; /* the first failure; later steps do nothing */
 } walk;
 
+/* Those of a pair of ranks happen in the same order on both. */
+static uint64_t tag_of(const tpp_comm_call *call) {
+    return TPP__COMM_TAG - (uint64_t)(call->kind + 16 * call->reduce + 256 * call->dtype);
+}
+
 static void post(walk *w, tpp_comm_call *part, int32_t peer, int64_t count, tpp_request *request) {
     request->comm = NULL;
     if (w->status < 0)
@@ -25,7 +30,7 @@ static void post(walk *w, tpp_comm_call *part, int32_t peer, int64_t count, tpp_
     part->size = sizeof *part;
     part->dtype = w->call->dtype ? w->call->dtype : TPP_I32;
     part->peer = peer;
-    part->tag = TPP__COMM_TAG;
+    part->tag = tag_of(w->call);
     part->count = count;
     request->comm = comm;
     tpp_status status = part->kind == TPP_COMM_SEND ? comm->ops.send(comm->ctx, part, request)
@@ -53,7 +58,9 @@ static tpp_status finish(walk *w, int32_t peer, tpp_request *request) {
         status = tpp__comm_wait(comm, request, tpp__comm_deadline(comm));
     request->comm = NULL;
     if (status == TPP_ERR_TIMEOUT)
-        tpp__fail(status, "rank %d waited %lld ms in %s %llu for a message with rank %d",
+        tpp__fail(status,
+                  "rank %d waited %lld ms in %s %llu for a message with rank %d; is it in the same "
+                  "collective, with the same type and reduction?",
                   comm->rank, (long long)(1e3 * comm->timeout), tpp__comm_kind_name(w->call->kind),
                   (unsigned long long)comm->collectives, peer);
     return status;

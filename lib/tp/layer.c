@@ -83,9 +83,9 @@ tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_param_info
 static tpp_status check_mat(const char *name, const tpp_mat *mat, int64_t rows, int64_t cols,
                             tpp_dtype dtype) {
     if (mat->rows != rows || mat->cols != cols)
-        return tpp__fail(TPP_ERR_INVALID, "call.%s is [%lld, %lld]; it must be [%lld, %lld]", name,
-                         (long long)mat->rows, (long long)mat->cols, (long long)rows,
-                         (long long)cols);
+        return tpp__fail(
+            TPP_ERR_INVALID, "call.%s is [%lld, %lld]; it must be [batch * seq = %lld, %lld]", name,
+            (long long)mat->rows, (long long)mat->cols, (long long)rows, (long long)cols);
     if (mat->dtype != dtype)
         return tpp__fail(TPP_ERR_INVALID, "call.%s.dtype is %s; it must be %s", name,
                          tpp__dtype_name(mat->dtype), tpp__dtype_name(dtype));

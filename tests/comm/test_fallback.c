@@ -183,6 +183,26 @@ static void missing_rank_is_named(void **state) {
     comm_threads_run(3, NULL, one_missing, NULL);
 }
 
+/* Calls of different kinds, types or reductions never meet: no wrong numbers, but the deadline. */
+static void calls_differ(tpp_comm *local, int32_t rank, void *arg) {
+    float x[2] = {1, 2};
+    tpp_comm *user;
+    if (!COMM_CHECK_OK(comm_user_create(&user, local, 0.1)))
+        return;
+    int odd = rank == 1 ? *(int *)arg : 0;
+    tpp_status status = odd == 3 ? tpp_comm_broadcast(user, x, 2, TPP_F32, 0)
+                                 : tpp_comm_all_reduce(user, x, x, 2, odd == 1 ? TPP_I32 : TPP_F32,
+                                                       odd == 2 ? TPP_MAX : TPP_SUM);
+    COMM_CHECK(status == TPP_ERR_TIMEOUT || status == TPP_ERR_ABORTED);
+    tpp_comm_destroy(user);
+}
+
+static void other_call_never_gives_numbers(void **state) {
+    (void)state;
+    for (int odd = 1; odd <= 3; odd++)
+        comm_threads_run(2, NULL, calls_differ, &odd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_as_local),
@@ -190,6 +210,7 @@ int main(void) {
         cmocka_unit_test(refusal_reaches_every_rank),
         cmocka_unit_test(other_count_fails_everywhere),
         cmocka_unit_test(missing_rank_is_named),
+        cmocka_unit_test(other_call_never_gives_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 need() {
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         cat >&2 <<'TEXT'
-Not a Debian system. Install a C11 compiler, CMake 3.25, Ninja, pkgconf and OpenBLAS (the tests: cmocka too), then
+Not a Debian system. Install a C11 compiler, CMake 3.25, Ninja, pkgconf, OpenBLAS and jansson (the tests: cmocka too), then
     cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
     cmake --build build
     ctest --test-dir build --output-on-failure

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 . examples/need.sh
-need gcc libc6-dev cmake ninja-build pkgconf libopenblas-dev bible-kjv bible-kjv-text
+need gcc libc6-dev cmake ninja-build pkgconf libopenblas-dev libjansson-dev bible-kjv bible-kjv-text
 
 if [ ! -f build/CMakeCache.txt ]; then
     CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja} cmake --preset release -DTPP_BUILD_TESTS=OFF

@@ -13,8 +13,8 @@ case "${1-}" in
 esac
 
 . examples/need.sh
-need gcc g++ clang libc6-dev cmake ninja-build pkgconf python3 libopenblas-dev libopenblas0-serial libopenblas0-openmp libcmocka-dev \
-    bible-kjv bible-kjv-text librsvg2-bin libxml2-utils
+need gcc g++ clang libc6-dev cmake ninja-build pkgconf python3 libopenblas-dev libopenblas0-serial libopenblas0-openmp \
+    libjansson-dev libcmocka-dev bible-kjv bible-kjv-text librsvg2-bin libxml2-utils
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 
 passed=0

@@ -42,6 +42,9 @@ enum {
     TPP_ERR_DEADLOCK = -201, /**< a schedule cannot finish: ranks wait for each other */
     TPP_ERR_PARSE = -202,    /**< text does not follow its grammar */
 
+    TPP_ERR_IO = -400,     /**< the system refused a file */
+    TPP_ERR_FORMAT = -401, /**< a file breaks a rule of its format */
+
     /** First of the values that the library never makes itself: a callback's own refusal, all
      * values <= TPP_ERR_USER, comes back to the caller unchanged. */
     TPP_ERR_USER = -1000

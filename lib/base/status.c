@@ -50,6 +50,8 @@ const char *tpp_status_name(tpp_status status) {
         {TPP_ERR_SCHEDULE, "TPP_ERR_SCHEDULE"},
         {TPP_ERR_DEADLOCK, "TPP_ERR_DEADLOCK"},
         {TPP_ERR_PARSE, "TPP_ERR_PARSE"},
+        {TPP_ERR_IO, "TPP_ERR_IO"},
+        {TPP_ERR_FORMAT, "TPP_ERR_FORMAT"},
     };
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (names[i].status == status)

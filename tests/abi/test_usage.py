@@ -13,6 +13,7 @@ SOURCE = os.environ.get("TPP_SOURCE_DIR", os.path.join(os.path.dirname(__file__)
 # Names that usages speak of without declaring them.
 WORLD = """
 #include <stdio.h>
+#include <tpp/io.h>
 #include <tpp/tpp.h>
 void *my_alloc(int64_t bytes);
 tpp_status my_write(void *ctx, const char *bytes, int64_t count);

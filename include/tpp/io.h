@@ -1,0 +1,186 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_IO_H
+#define TPP_IO_H
+
+/**
+ * @file io.h
+ * Weights in files, in the safetensors format: what PyTorch and Hugging Face read and write. This
+ * header belongs to a second library, libtpp_io (it adds jansson, and is the only one that opens
+ * files); tpp.h does not include it. Tensors in a file are whole: cut and join them with shard.h,
+ * and a file fits every split.
+ *
+ *     tpp_safetensors_writer *w;
+ *     tpp_safetensors_writer_create(&w, "model.safetensors");
+ *     tpp_tensor_desc d = {0};
+ *     d.size = sizeof d;
+ *     d.name = "lm_head.weight";
+ *     d.dtype = TPP_F32;
+ *     d.rows = 256, d.cols = hidden;
+ *     d.data = full;                                // not copied: stays until finish
+ *     tpp_safetensors_writer_add(w, &d);
+ *     tpp_safetensors_writer_finish(w);             // now the file is there, whole
+ *     tpp_safetensors_writer_destroy(w);
+ *     tpp_safetensors *file_in;
+ *     tpp_safetensors_create(&file_in, "model.safetensors");
+ *     tpp_tensor_info info = {0};
+ *     info.size = sizeof info;
+ *     tpp_safetensors_find(file_in, "lm_head.weight", &info);  // info.data: in the mapped file
+ *     tpp_safetensors_destroy(file_in);
+ *
+ * The format: 8 bytes, the length of the header; the header, a JSON object with type, shape and
+ * range of bytes per tensor; then the numbers, row by row, little-endian. Types here: float32,
+ * float64, int32, int64.
+ *
+ * Memory: objects of this header come from malloc, as those of jansson do.
+ */
+
+#include <tpp/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tpp_safetensors_writer tpp_safetensors_writer;
+typedef struct tpp_safetensors tpp_safetensors;
+
+/** What a tensor's source is asked for. */
+typedef struct tpp_tensor_call {
+    uint32_t size;
+    uint32_t flags;    /**< 0 */
+    const char *name;  /**< of the tensor */
+    int64_t bytes;     /**< that are wanted */
+    const void **data; /**< receives where they are; they stay until the next call of any source */
+} tpp_tensor_call;
+
+/** Provides the numbers of one tensor. A negative return ends the writing and is passed on. */
+typedef tpp_status (*tpp_tensor_source_fn)(void *ctx, const tpp_tensor_call *call);
+
+/** A tensor to be written. */
+typedef struct tpp_tensor_desc {
+    uint32_t size;
+    uint32_t flags;   /**< 0 */
+    const char *name; /**< UTF-8, not empty, unique in the file, not "__metadata__"; copied */
+    const void *data; /**< [rows, cols] contiguous, kept until finish; NULL: from source */
+    int64_t rows;     /**< >= 0 */
+    int64_t cols;     /**< >= 0 */
+    tpp_dtype dtype;  /**< TPP_F32, TPP_F64, TPP_I32 or TPP_I64 */
+    int32_t dims;     /**< 2 or 0: shape [rows, cols]; 1: shape [cols], rows is 1 */
+    tpp_tensor_source_fn source; /**< asked in finish, one tensor at a time; NULL: data */
+    void *ctx;                   /**< passed to source */
+} tpp_tensor_desc;
+
+/** A tensor of a file. */
+typedef struct tpp_tensor_info {
+    uint32_t size;
+    uint32_t flags;   /**< 0 */
+    const char *name; /**< borrowed from the file */
+    const void *data; /**< borrowed from the file; aligned to a byte in files of others: memcpy */
+    int64_t bytes;    /**< of data */
+    int64_t rows;     /**< product of all lengths but the last; 1 with fewer than two */
+    int64_t cols;     /**< the last length; 1 for a single number */
+    const int64_t *shape; /**< [dims] lengths; borrowed from the file */
+    tpp_dtype dtype;      /**< TPP_F32, TPP_F64, TPP_I32 or TPP_I64 */
+    int32_t dims;         /**< >= 0 */
+} tpp_tensor_info;
+
+/**
+ * Begin a file. It is written under another name in the same folder, `path`.<number>.tmp, and gets
+ * its own in finish: whoever looks sees the old file or the whole new one.
+ *
+ * @param out  receives the writer; NULL on failure.
+ * @param path of the file; one that exists is replaced in finish, if it is a regular file.
+ * @return TPP_OK; TPP_ERR_INVALID (also for what is no regular file); TPP_ERR_IO (cannot be
+ *         written); TPP_ERR_NO_MEMORY.
+ *
+ * Threads: any; a writer is used by one at a time. Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_writer_create(tpp_safetensors_writer **out, const char *path);
+
+/**
+ * Add a tensor.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID (names the tensor and the rule: a name that is taken, a shape
+ *         below 0, neither data nor source); TPP_ERR_UNSUPPORTED for another type; TPP_ERR_OVERFLOW;
+ *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY. The writer stays as it was.
+ *
+ * Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_writer_add(tpp_safetensors_writer *writer,
+                                              const tpp_tensor_desc *desc);
+
+/**
+ * Put a text beside the tensors, as {"format": "pt"}; a key that is there gets the new value.
+ *
+ * @param key,value UTF-8; copied. @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_NO_MEMORY.
+ *
+ * Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_writer_set_metadata(tpp_safetensors_writer *writer,
+                                                       const char *key, const char *value);
+
+/**
+ * Write everything, to the disk, and give the file its name. The longer numbers come first in it, so
+ * that all are aligned. Once: what remains is destroy.
+ *
+ * @return TPP_OK; TPP_ERR_IO; TPP_ERR_UNSUPPORTED for a header above 100,000,000 bytes;
+ *         TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY; TPP_ERR_INVALID for a second finish; what a source
+ *         returned. After a failure `path` is as it was.
+ *
+ * Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_writer_finish(tpp_safetensors_writer *writer);
+
+/** Free the writer, NULL too. Without a finish that succeeded nothing is left of the file. Since:
+ * 0.1. */
+TPP_API void tpp_safetensors_writer_destroy(tpp_safetensors_writer *writer);
+
+/**
+ * Open a file: it is mapped, not read, and its header is held to every rule of the format: a header
+ * of at most 100,000,000 bytes inside the file, one JSON object, no key twice, known types, ranges
+ * as long as the shapes say, that cover the rest of the file without overlap or hole.
+ *
+ * @param out receives the file; NULL on failure.
+ * @return TPP_OK; TPP_ERR_IO (cannot be opened); TPP_ERR_FORMAT (names the tensor and the rule it
+ *         breaks); TPP_ERR_UNSUPPORTED (a tensor of a type of the format that libtpp has not);
+ *         TPP_ERR_INVALID; TPP_ERR_NO_MEMORY.
+ *
+ * Threads: any; a file is immutable and may be shared. Memory: the mapping is private and read-only;
+ * a file that another program cuts short meanwhile is lost to its readers (SIGBUS). Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_create(tpp_safetensors **out, const char *path);
+
+/** Number of tensors; 0 for NULL. Since: 0.1. */
+TPP_API int64_t tpp_safetensors_count(const tpp_safetensors *file);
+
+/**
+ * Facts of tensor `index`, in the order of their bytes.
+ *
+ * @return TPP_OK; TPP_ERR_RANGE for an index outside 0 .. count - 1; TPP_ERR_INVALID.
+ *
+ * Threads: any. Memory: borrowed until destroy. Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_query(const tpp_safetensors *file, int64_t index,
+                                         tpp_tensor_info *info);
+
+/**
+ * Facts of a tensor by its name.
+ *
+ * @return TPP_OK; TPP_ERR_RANGE when there is none of that name; TPP_ERR_INVALID.
+ *
+ * Threads: any. Memory: borrowed until destroy. Since: 0.1.
+ */
+TPP_API tpp_status tpp_safetensors_find(const tpp_safetensors *file, const char *name,
+                                        tpp_tensor_info *info);
+
+/** The text that stands beside the tensors under `key`; NULL: none. Borrowed until destroy. Since:
+ * 0.1. */
+TPP_API const char *tpp_safetensors_metadata_get(const tpp_safetensors *file, const char *key);
+
+/** Unmap and free, NULL too. Since: 0.1. */
+TPP_API void tpp_safetensors_destroy(tpp_safetensors *file);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -13,7 +13,7 @@ static tpp_param_info describe(const struct piece *piece, int32_t param) {
     return info;
 }
 
-static int64_t element_bytes(const struct team *team) {
+int64_t gather_width(const struct team *team) {
     return team->config->dtype == TPP_F64 ? 8 : 4;
 }
 
@@ -21,7 +21,7 @@ static void shape(struct full_param *full, const struct team *team, const tpp_pa
     full->name = info->name;
     full->rows = info->shard.axis == TPP_AXIS_ROWS ? info->shard.valid : info->shard.rows;
     full->cols = info->shard.axis == TPP_AXIS_COLS ? info->shard.valid : info->shard.cols;
-    full->bytes = full->rows * full->cols * element_bytes(team);
+    full->bytes = full->rows * full->cols * gather_width(team);
 }
 
 struct full_param gather_param(const struct team *team, int32_t param) {
@@ -40,6 +40,22 @@ struct full_param gather_param(const struct team *team, int32_t param) {
         tpp_shard_join(&info.shard, local, full.data, team->config->dtype);
     }
     return full;
+}
+
+struct full_param gather_shape(const struct team *team, int32_t param) {
+    struct full_param full = {.lanes_agree = 1};
+    tpp_param_info info = describe(team_piece(team, param, 0), param);
+    shape(&full, team, &info);
+    return full;
+}
+
+void scatter_param(const struct team *team, int32_t param, const void *data) {
+    for (int32_t lane = 0; lane < team->layout.tp; lane++) {
+        const struct piece *piece = team_piece(team, param, lane);
+        tpp_param_info info = describe(piece, param);
+        char *local = (char *)piece->params + info.offset;
+        tpp_shard_split(&info.shard, data, local, team->config->dtype);
+    }
 }
 
 void gather_free(struct full_param *full) {

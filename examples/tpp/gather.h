@@ -16,6 +16,15 @@ struct full_param {
 /* `param` is its number in the whole model. */
 struct full_param gather_param(const struct team *team, int32_t param);
 
+/* The same without its data. */
+struct full_param gather_shape(const struct team *team, int32_t param);
+
+/* Bytes of an entry. */
+int64_t gather_width(const struct team *team);
+
+/* The way back: give every rank its part of a whole parameter, in memory of any alignment. */
+void scatter_param(const struct team *team, int32_t param, const void *data);
+
 void gather_free(struct full_param *full);
 
 #endif

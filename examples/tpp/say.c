@@ -13,14 +13,26 @@ void say_as(const char *name) {
     speaker = name;
 }
 
-int usage_error(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
+static void say(const char *format, va_list args) {
     fprintf(stderr, "%s: ", speaker);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
+}
+
+int usage_error(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
     va_end(args);
     return EXIT_USAGE;
+}
+
+int data_error(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return EXIT_FAILED;
 }
 
 int system_error(const char *format, ...) {

@@ -16,6 +16,9 @@ void say_as(const char *name);
 /* The caller of the program has to change something: returns EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);
 
+/* What the program was given to read does not fit: returns EXIT_FAILED. */
+__attribute__((format(printf, 1, 2))) int data_error(const char *format, ...);
+
 /* The system refused: the sentence ends with strerror(errno). Returns EXIT_FAILED. */
 __attribute__((format(printf, 1, 2))) int system_error(const char *format, ...);
 

@@ -17,6 +17,7 @@
 #include "train_json.h"
 #include "train_pictures.h"
 #include "train_report.h"
+#include "weights.h"
 
 enum { SAMPLES = 8 }; /* last steps that the pictures and the report look at */
 
@@ -36,6 +37,9 @@ static const char HELP_TAIL[] =
     "  tpp train --data book.txt --layers 8 --pp 4 --chunks 2 --schedule interleaved \\\n"
     "      --micro-batches 8 --json >run.json\n"
     "      4 pipeline ranks with 2 pieces of the model each; everything as numbers\n"
+    "  tpp train --data book.txt --save book.safetensors\n"
+    "  tpp train --data more.txt --load book.safetensors --tp 2\n"
+    "      the trained weights are the start of another training, under another split\n"
     "\n"
     "Ctrl-C ends the run after the step under way, with the results so far; a second one at once.\n"
     "Exit code: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C (143 by SIGTERM).\n";
@@ -59,7 +63,8 @@ static int load(struct training *t) {
             config->seq, config->data, t->corpus.count, t->corpus.count - 1);
     }
     code = code ? code : output_probe("trace", config->trace);
-    return code ? code : output_probe("gantt", config->gantt);
+    code = code ? code : output_probe("gantt", config->gantt);
+    return code ? code : weights_probe(config->save);
 }
 
 static int make_teams(struct training *t) {
@@ -70,7 +75,10 @@ static int make_teams(struct training *t) {
         struct layout one = {1, 1, 1, TPP_SCHEDULE_1F1B, EXECUTOR_SERIAL, 0};
         code = team_create(&t->whole, c, &one);
     }
-    return code;
+    if (code == 0 && c->load) {
+        code = weights_load(&t->split, c->load);
+    }
+    return code == 0 && c->load && c->compare ? weights_load(&t->whole, c->load) : code;
 }
 
 /* Entries of all parameters, each counted once. */
@@ -183,6 +191,9 @@ static int train(struct training *t) {
         train_print_start(stderr, t);
     }
     code = run_steps(t);
+    if (code == 0 && c->save) {
+        code = weights_save(&t->split, c->save);
+    }
     code = code ? code : present(t);
     return code == 0 && t->stopped ? 128 + t->stopped : code;
 }

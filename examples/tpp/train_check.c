@@ -104,6 +104,21 @@ static int check_pipeline(const struct train_config *c) {
     return 0;
 }
 
+/* No two results in one file. */
+static int check_files(const struct train_config *c) {
+    const char *const paths[] = {c->trace, c->gantt, c->save};
+    static const char *const options[] = {"trace", "gantt", "save"};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < i; j++) {
+            if (paths[i] && paths[j] && strcmp(paths[i], paths[j]) == 0) {
+                return usage_error("--%s and --%s both name %s; each needs a file of its own",
+                                   options[j], options[i], paths[i]);
+            }
+        }
+    }
+    return 0;
+}
+
 int train_config_check(const struct train_config *c) {
     if (!c->data) {
         return usage_error(
@@ -111,11 +126,8 @@ int train_config_check(const struct train_config *c) {
             " bytes",
             c->seq);
     }
-    if (c->trace && c->gantt && strcmp(c->trace, c->gantt) == 0) {
-        return usage_error("--trace and --gantt both name %s; each needs a file of its own",
-                           c->trace);
-    }
-    int code = check_model(c);
+    int code = check_files(c);
+    code = code ? code : check_model(c);
     code = code ? code : check_rates(c);
     code = code ? code : check_tensor_parallel(c);
     return code ? code : check_pipeline(c);

@@ -62,6 +62,8 @@ const struct option_row train_options[] = {
         "steps until --lr is reached (default a tenth of --steps, at least 10)"),
     REAL("weight-decay", decay, 0, 10, "of matrices; biases and norms have none"),
     REAL("clip", clip, 0, 1e6, "largest norm of the gradient, 0 for none"),
+    PATH("load", load,
+         "begin with the weights of this file (safetensors, GPT-2's names), saved under any split"),
 
     HEADING("Split over ranks"),
     INT("tp", tp, 1, 256, "tensor-parallel ranks: every layer is cut into so many pieces"),
@@ -83,6 +85,7 @@ const struct option_row train_options[] = {
          "rules at the end"),
     PATH("gantt", gantt, "write a picture of one of the last steps (SVG): who did what and when"),
     PATH("trace", trace, "write the last steps for Perfetto or chrome://tracing (JSON)"),
+    PATH("save", save, "write the weights at the end, also after Ctrl-C (safetensors)"),
     FLAG("json", json, "print one JSON object at the end on stdout, all else on stderr"),
     FLAG("quiet", quiet, "no progress on stderr"),
     FLAG("help", help, "this text"),

@@ -22,7 +22,7 @@ struct train_config {
     double decay, clip;    /* clip 0: none */
     int32_t tp, pp, chunks, schedule, executor, blocks;
     int32_t compare, report, json, quiet, help;
-    const char *trace, *gantt;
+    const char *trace, *gantt, *save, *load;
 };
 
 extern const struct option_row train_options[];

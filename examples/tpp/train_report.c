@@ -124,6 +124,10 @@ static void print_pictures(FILE *out, const struct training *t) {
                 "%sTrace of the last %" PRId32 " steps (ui.perfetto.dev, chrome://tracing): %s\n",
                 t->config->gantt ? "" : "\n", t->measure.steps, t->config->trace);
     }
+    if (t->config->save) {
+        fprintf(out, "%sWeights (safetensors): %s\n",
+                t->config->gantt || t->config->trace ? "" : "\n", t->config->save);
+    }
 }
 
 void train_print_report(FILE *out, const struct training *t) {

@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 from train_run import TEXT, TINY, TPP, arguments, run, train
 
 OPTIONS = ('data layers hidden heads seq dtype steps batch micro-batches seed lr min-lr warmup weight-decay clip '
-           'tp pp chunks schedule executor blocks compare report gantt trace json quiet help').split()
+           'load tp pp chunks schedule executor blocks compare report gantt trace save json quiet help').split()
 
 # Options, and what the one sentence has to name.
 WRONG = [
@@ -62,6 +62,12 @@ WRONG = [
     ('--gantt=/does/not/exist/g.svg', ['--gantt /does/not/exist/g.svg', 'No such file']),
     ('--trace=/tmp', ['--trace /tmp', 'directory']),
     ('--trace=x --gantt=x', ['--trace', '--gantt', 'x']),
+    ('--save=x --trace=x', ['--trace', '--save', 'x']),
+    ('--save=/does/not/exist/w', ['--save /does/not/exist/w', 'No such file']),
+    ('--save=/tmp', ['--save /tmp', 'no regular file']),
+    ('--save=/dev/null', ['--save /dev/null', 'no regular file']),
+    ('--load=/does/not/exist', ['--load /does/not/exist', 'No such file']),
+    ('--load=/tmp', ['--load /tmp', 'no regular file']),
     ('again', ['again', '--help']),
 ]
 

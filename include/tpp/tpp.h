@@ -20,6 +20,8 @@
  * | exec.h | executors: simulator, serial, threads, your own |
  * | stage.h | layers as pipeline stages |
  *
+ * Weights in files are a second library's, libtpp_io: io.h, which is not included here.
+ *
  * Rules that hold everywhere: functions return tpp_status (0 good, negative failure) or cannot
  * fail; what a _create makes comes first; the message of a failure is tpp_message(); matrices are row-major;
  * sizes are 64-bit; nothing is printed, nothing exits, no environment variable is read; calls that

@@ -5,6 +5,7 @@
 set -eu
 source=$(cd "${TPP_SOURCE_DIR:-$(dirname "$0")/../..}" && pwd)
 build=${TPP_BUILD_DIR:-$source/build}
+io=${TPP_WITH_IO:-1}
 ! command -v ninja >/dev/null || export CMAKE_GENERATOR=Ninja
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -47,10 +48,12 @@ add_executable(shared app.c)
 target_link_libraries(shared PRIVATE tpp::tpp)
 add_executable(static app.c)
 target_link_libraries(static PRIVATE tpp::tpp_static)
-add_executable(files_shared files.c)
-target_link_libraries(files_shared PRIVATE tpp::tpp_io)
-add_executable(files_static files.c)
-target_link_libraries(files_static PRIVATE tpp::tpp_io_static)
+if(IO)
+  add_executable(files_shared files.c)
+  target_link_libraries(files_shared PRIVATE tpp::tpp_io)
+  add_executable(files_static files.c)
+  target_link_libraries(files_static PRIVATE tpp::tpp_io_static)
+endif()
 TEXT
 
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
@@ -66,32 +69,36 @@ runs() {
 
 cc app.c -o by_pc $(pkg-config --cflags --libs tpp) -Wl,-rpath,"$libdir"
 runs pkg-config ./by_pc shared
-cc files.c -o files_by_pc $(pkg-config --cflags --libs tpp_io) -Wl,-rpath,"$libdir"
-runs 'pkg-config tpp_io' ./files_by_pc shared
-ldd ./files_by_pc | grep -q 'libtpp_io\.so' || { echo "FAILED: no libtpp_io"; exit 1; }
+if [ "$io" = 1 ]; then
+    cc files.c -o files_by_pc $(pkg-config --cflags --libs tpp_io) -Wl,-rpath,"$libdir"
+    runs 'pkg-config tpp_io' ./files_by_pc shared
+    ldd ./files_by_pc | grep -q 'libtpp_io\.so' || { echo "FAILED: no libtpp_io"; exit 1; }
+fi
 ! ldd ./by_pc | grep -q 'libtpp_io\.so\|libjansson' || { echo "FAILED: the core needs libtpp_io"; exit 1; }
 
 # OpenBLAS itself stays shared, so what it was linked with (gfortran) is not needed, nor always installed.
 cc app.c -o by_pc_static $(pkg-config --cflags tpp) "$libdir/libtpp.a" \
     $(pkg-config --static --libs tpp | sed 's/-ltpp//; s/-lgfortran//g')
 runs pkg-config ./by_pc_static static
-cc files.c -o files_by_pc_static $(pkg-config --cflags tpp_io) "$libdir/libtpp_io.a" "$libdir/libtpp.a" \
-    $(pkg-config --static --libs tpp_io | sed 's/-ltpp_io//; s/-ltpp//; s/-lgfortran//g')
-runs 'pkg-config tpp_io' ./files_by_pc_static static
+if [ "$io" = 1 ]; then
+    cc files.c -o files_by_pc_static $(pkg-config --cflags tpp_io) "$libdir/libtpp_io.a" "$libdir/libtpp.a" \
+        $(pkg-config --static --libs tpp_io | sed 's/-ltpp_io//; s/-ltpp//; s/-lgfortran//g')
+    runs 'pkg-config tpp_io' ./files_by_pc_static static
+fi
 
-cmake -S . -B found -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake -S . -B found -DIO="$io" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build found >/dev/null
 runs find_package found/shared shared
 runs find_package found/static static
-runs 'find_package, tpp_io' found/files_shared shared
-runs 'find_package, tpp_io' found/files_static static
+[ "$io" = 0 ] || runs 'find_package, tpp_io' found/files_shared shared
+[ "$io" = 0 ] || runs 'find_package, tpp_io' found/files_static static
 
-cmake -S . -B inside -DSOURCE="$source" -DCMAKE_BUILD_TYPE=Debug >/dev/null
+cmake -S . -B inside -DIO="$io" -DSOURCE="$source" -DCMAKE_BUILD_TYPE=Debug >/dev/null
 cmake --build inside -j 2 >/dev/null
 runs add_subdirectory inside/shared shared
 runs add_subdirectory inside/static static
-runs 'add_subdirectory, tpp_io' inside/files_shared shared
-runs 'add_subdirectory, tpp_io' inside/files_static static
+[ "$io" = 0 ] || runs 'add_subdirectory, tpp_io' inside/files_shared shared
+[ "$io" = 0 ] || runs 'add_subdirectory, tpp_io' inside/files_static static
 
 # The component Runtime is what a program needs to run, and nothing to build with.
 cmake --install "$build" --prefix "$work/runtime" --component Runtime >/dev/null

@@ -24,7 +24,7 @@ exports() {
 }
 
 exports libtpp.so symbols.txt
-exports libtpp_io.so symbols_io.txt
+[ "${TPP_WITH_IO-1}" = 0 ] || exports libtpp_io.so symbols_io.txt
 # The core takes nothing from jansson.
 if nm -D --undefined-only "$build/lib/libtpp.so" | grep -w 'json_[a-z]*'; then
     echo "FAILED: libtpp.so needs jansson"

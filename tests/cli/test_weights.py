@@ -232,6 +232,7 @@ class Misfits(Weights):
         for name, shape, expected in (('lm_head.weight', [32, 256], ['[32, 256]', '[256, 32]']),
                                       ('transformer.ln_f.bias', [1, 32], ['[1, 32]', '[32]']),
                                       ('transformer.wte.weight', [2, 128, 32], ['[2, 128, 32]', '[256, 32]']),
+                                      ('transformer.wte.weight', [256, 32, 1], ['[256, 32, 1]', '[256, 32]']),
                                       ('transformer.wte.weight', [1] * 200 + [8192], ['1, ...]', '[256, 32]']),
                                       ('transformer.h.1.mlp.c_fc.weight', [128, 32], ['[128, 32]', '[32, 128]'])):
             header, data = read(self.path)

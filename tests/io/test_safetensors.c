@@ -1,10 +1,12 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 /* Files of tensors: what goes in comes out; a writer leaves a whole file or none. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -257,6 +259,25 @@ static void test_atomic(void **state) {
     tpp_safetensors_destroy(file);
 }
 
+/* A disk that is full: here a limit on the size of files. */
+static void test_full_disk(void **state) {
+    const char *path = io_path(*state, "full.safetensors");
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    finish(begin(path));
+    const struct rlimit small = {70, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    tpp_status status = write_from_source(path, counted_source, 2);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(status, TPP_ERR_IO);
+    assert_non_null(strstr(tpp_message(), path));
+    assert_int_equal(io_files(*state), 1);
+    tpp_safetensors *file = opened(path); /* the one of before */
+    assert_int_equal(tpp_safetensors_count(file), 0);
+    tpp_safetensors_destroy(file);
+}
+
 static void test_paths(void **state) {
     tpp_safetensors_writer *w = (void *)state;
     tpp_safetensors *file = (void *)state;
@@ -289,6 +310,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_names, io_folder_make, io_folder_remove),
         cmocka_unit_test_setup_teardown(test_refused, io_folder_make, io_folder_remove),
         cmocka_unit_test_setup_teardown(test_atomic, io_folder_make, io_folder_remove),
+        cmocka_unit_test_setup_teardown(test_full_disk, io_folder_make, io_folder_remove),
         cmocka_unit_test_setup_teardown(test_paths, io_folder_make, io_folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,8 @@ static const struct bad {
      "data_offsets"},
     {"{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,4]}}", 4, TPP_ERR_FORMAT, "\"a\"",
      "span 4 bytes, shape and dtype need 8"},
+    {"{'a':{'dtype':'F32','shape':[1],'data_offsets':[0,8]}}", 8, TPP_ERR_FORMAT, "\"a\"",
+     "span 8 bytes, shape and dtype need 4"},
     {"{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,8]}}", 4, TPP_ERR_FORMAT, "\"a\"",
      "has only 4"},
     {"{'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}", 5, TPP_ERR_FORMAT, "end at byte 4",

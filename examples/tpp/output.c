@@ -39,6 +39,10 @@ int output_probe(const char *option, const char *path) {
     if (!path) {
         return 0;
     }
+    struct stat facts;
+    if (stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode) && access(path, W_OK) == 0) {
+        return 0; /* its reader would take the probe's end for the end of the picture */
+    }
     if (!open_beside(&output, path)) {
         int code = usage_error("--%s %s cannot be written: %s", option, path, strerror(errno));
         forget(&output);

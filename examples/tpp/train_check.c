@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tpp/tpp.h>
 
 #include "say.h"
@@ -104,13 +105,28 @@ static int check_pipeline(const struct train_config *c) {
     return 0;
 }
 
-/* No two results in one file. */
+/* Whether two paths name one file, or would when it is written. Devices may be shared. */
+static int is_same_file(const char *a, const char *b) {
+    struct stat one, other;
+    if (stat(a, &one) == 0 && stat(b, &other) == 0) {
+        return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    }
+    while (strncmp(a, "./", 2) == 0) {
+        a += 2;
+    }
+    while (strncmp(b, "./", 2) == 0) {
+        b += 2;
+    }
+    return strcmp(a, b) == 0;
+}
+
+/* No two results in one file, and none in the text. Weights may be saved where they came from. */
 static int check_files(const struct train_config *c) {
-    const char *const paths[] = {c->trace, c->gantt, c->save};
-    static const char *const options[] = {"trace", "gantt", "save"};
-    for (int i = 0; i < 3; i++) {
+    const char *const paths[] = {c->data, c->trace, c->gantt, c->save};
+    static const char *const options[] = {"data", "trace", "gantt", "save"};
+    for (int i = 0; i < 4; i++) {
         for (int j = 0; j < i; j++) {
-            if (paths[i] && paths[j] && strcmp(paths[i], paths[j]) == 0) {
+            if (paths[i] && paths[j] && is_same_file(paths[i], paths[j])) {
                 return usage_error("--%s and --%s both name %s; each needs a file of its own",
                                    options[j], options[i], paths[i]);
             }

@@ -46,9 +46,16 @@ void tpp__text_f(tpp__text *text, const char *format, ...) {
 }
 
 void tpp__text_fixed(tpp__text *text, double value, int decimals) {
+    double room = 9e18; /* what a scaled integer holds */
     long long scale = 1;
-    for (int i = 0; i < decimals; i++)
+    int kept = 0;
+    for (; kept < decimals && fabs(value) * (double)scale * 10 < room; kept++)
         scale *= 10;
+    decimals = kept;
+    if (fabs(value) >= room) {
+        tpp__text_f(text, "%.0f", value); /* no decimal point, so no locale */
+        return;
+    }
     long long scaled = llround(fabs(value) * (double)scale);
     tpp__text_f(text, "%s%lld", value < 0 && scaled > 0 ? "-" : "", scaled / scale);
     if (decimals > 0)

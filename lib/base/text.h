@@ -24,8 +24,8 @@ void tpp__text_f(tpp__text *text, const char *format, ...);
 /* A string of any length. */
 void tpp__text_s(tpp__text *text, const char *string);
 
-/* A finite number with 0 .. 9 decimals and a point, whatever the locale; |value| < 9e18 /
- * 10^decimals. */
+/* A finite number with 0 .. 9 decimals and a point, whatever the locale; fewer decimals where the
+ * number has more than 18 digits. */
 void tpp__text_fixed(tpp__text *text, double value, int decimals);
 
 /* Hand over what is buffered; the first failure of the sink, or TPP_OK. */

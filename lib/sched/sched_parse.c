@@ -211,7 +211,9 @@ static tpp_status build(tpp_schedule *s, const char *text, int64_t bytes, const 
         return status;
     s->state = TPP__SCHED_LOWERED;
     s->messages = e->messages / 2;
-    tpp__sched_slots(s, &status);
+    if (e->actions >=
+        (int64_t)s->stages * s->micros) /* else incomplete, and not worth its tables */
+        tpp__sched_slots(s, &status);
     return status;
 }
 

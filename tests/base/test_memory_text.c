@@ -104,8 +104,12 @@ static void numbers_have_a_point_in_every_locale(void **state) {
     tpp__text_fixed(&text, -0.05, 1);
     tpp__text_s(&text, " ");
     tpp__text_fixed(&text, 2.5, 0);
+    tpp__text_s(&text, " ");
+    tpp__text_fixed(&text, 1e16, 9);
+    tpp__text_s(&text, " ");
+    tpp__text_fixed(&text, -1e20, 2);
     assert_int_equal(tpp__text_end(&text), TPP_OK);
-    assert_string_equal(p.text, "1234.57 0.00 -0.1 3");
+    assert_string_equal(p.text, "1234.57 0.00 -0.1 3 10000000000000000.00 -100000000000000000000");
 }
 
 static void long_text_passes_whole_and_failures_stick(void **state) {

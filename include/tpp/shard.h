@@ -15,8 +15,12 @@
  * The map. Along the split axis (rows or columns of the full matrix) the tensor is a row of
  * `sections` equal sections (Q, K and V in one matrix are three), each cut into `parts` equal
  * blocks. A rank holds blocks first .. first + count - 1 of every section, block by block: local
- * order is block, section, offset. Indices from `valid` on are padding: they hold zeros, and their
- * gradient is zero when the gradient of what they produce is.
+ * order is block, section, offset.
+ *
+ * Padding. Where blocks do not divide a section, its end is padding: zeros that stay zero, because
+ * their gradient is zero. Full tensors do not hold it: `valid` of the `length` indices along the axis
+ * are real, valid / sections in each section, and are numbered 0 .. valid - 1 as in the full tensor;
+ * padding is numbered from valid on, section by section.
  *
  * Copies. Where there is less to split than blocks (K/V heads), a section is cut into parts / copies
  * equal pieces, and `copies` blocks after one another hold the same piece, each its own copy.
@@ -40,7 +44,8 @@ enum {
 typedef struct tpp_shard {
     int64_t rows; /**< of the full tensor, padding included */
     int64_t cols; /**< of the full tensor, padding included */
-    /** indices along the axis that are no padding; equals rows or cols without padding */
+    /** indices along the axis that are no padding, a multiple of sections; equals rows or cols
+     * without padding */
     int64_t valid;
     tpp_axis axis;        /**< which axis is split */
     int32_t sections;     /**< equal sections along the axis, >= 1 */
@@ -59,8 +64,8 @@ TPP_API int64_t tpp_shard_rows(const tpp_shard *shard);
 TPP_API int64_t tpp_shard_cols(const tpp_shard *shard);
 
 /**
- * Global index, along the split axis, of a local index; -1 when it is out of range. Without a split
- * axis: the same index.
+ * Global index, along the split axis, of a local index: 0 .. valid - 1, or valid and more for padding;
+ * -1 when it is out of range. Without a split axis: the same index.
  *
  * Threads: any. Since: 0.1.
  */

@@ -54,7 +54,7 @@ static bool fits(const tpp_attention_desc *desc, int32_t blocks) {
 }
 
 static tpp_status check_blocks(const tpp_layer *layer, const tpp_attention_desc *desc) {
-    if (desc->kv_heads == desc->heads)
+    if (desc->kv_heads == desc->heads && !(layer->env.flags & TPP_ENV_UNEVEN))
         return tpp__check_blocks(layer, "desc.heads", desc->heads);
     if (fits(desc, layer->blocks))
         return TPP_OK;

@@ -110,7 +110,7 @@ tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     embedding *self = (embedding *)layer;
-    int64_t padded = (desc.vocab + layer->blocks - 1) / layer->blocks * layer->blocks;
+    int64_t padded = tpp__whole_blocks(layer, desc.vocab);
     self->vocab = desc.vocab;
     self->rows = padded / layer->ranks;
     self->first = self->rows * layer->rank;

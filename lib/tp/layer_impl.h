@@ -112,9 +112,12 @@ tpp_shard tpp__shard_axis(const tpp_layer *layer, int64_t rows, int64_t cols, tp
 tpp_shard tpp__shard_copied(const tpp_layer *layer, int64_t rows, int64_t cols, tpp_axis axis,
                             int32_t copies);
 
-/* The rule that `value` (named `field`) is a multiple of R; the message lists which R are
- * accepted. */
+/* The rule that `value` (named `field`) is a multiple of R, unless TPP_ENV_UNEVEN; the message lists
+ * which R are accepted. */
 tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t value);
+/* The next multiple of R; and `value` itself unless TPP_ENV_UNEVEN asks for that. */
+int64_t tpp__whole_blocks(const tpp_layer *layer, int64_t value);
+int64_t tpp__padded(const tpp_layer *layer, int64_t value);
 tpp_status tpp__check_positive(const char *field, int64_t value);
 
 /* Standard deviation field: 0 means `otherwise`; negative or not finite is refused. */

@@ -43,7 +43,8 @@ static tpp_status read_name(tpp_layer *layer, const char *name) {
 /* Everything of `env` into a layer that lies on the stack as yet. */
 static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     tpp_layer_env env;
-    tpp_status status = tpp__sized_read(&env, sizeof env, TPP_ENV_BLAS_INHERIT, given, "env");
+    tpp_status status =
+        tpp__sized_read(&env, sizeof env, TPP_ENV_BLAS_INHERIT | TPP_ENV_UNEVEN, given, "env");
     if (status != TPP_OK)
         return status;
     layer->env = env;
@@ -191,7 +192,7 @@ tpp_shard tpp__shard_copied(const tpp_layer *layer, int64_t rows, int64_t cols, 
 }
 
 tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t value) {
-    if (value % layer->blocks == 0)
+    if (value % layer->blocks == 0 || layer->env.flags & TPP_ENV_UNEVEN)
         return TPP_OK;
     char accepted[160];
     bool fixed = layer->env.blocks != 0;
@@ -201,6 +202,14 @@ tpp_status tpp__check_blocks(const tpp_layer *layer, const char *field, int64_t 
     tpp__divisors(fixed ? power : value, accepted, sizeof accepted);
     return tpp__fail(TPP_ERR_INVALID, "%s = %lld is not a multiple of %s = %d; valid: %s", field,
                      (long long)value, fixed ? "blocks" : "tp", layer->blocks, accepted);
+}
+
+int64_t tpp__whole_blocks(const tpp_layer *layer, int64_t value) {
+    return (value + layer->blocks - 1) / layer->blocks * layer->blocks;
+}
+
+int64_t tpp__padded(const tpp_layer *layer, int64_t value) {
+    return layer->env.flags & TPP_ENV_UNEVEN ? tpp__whole_blocks(layer, value) : value;
 }
 
 tpp_status tpp__check_positive(const char *field, int64_t value) {

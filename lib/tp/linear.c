@@ -84,13 +84,9 @@ static tpp_status check_desc(const tpp_linear_desc *desc) {
     return status == TPP_OK ? tpp__check_positive("desc.out", desc->out) : status;
 }
 
-/* Padded width of a column-parallel output. */
-static int64_t padded(const tpp_layer *layer, int64_t out) {
-    return (out + layer->blocks - 1) / layer->blocks * layer->blocks;
-}
-
 static tpp_status fill_column(tpp_layer *layer, const tpp_linear_desc *desc, double std) {
-    int64_t out = desc->flags & TPP_LINEAR_PAD ? padded(layer, desc->out) : desc->out;
+    int64_t out = desc->flags & TPP_LINEAR_PAD ? tpp__whole_blocks(layer, desc->out)
+                                               : tpp__padded(layer, desc->out);
     tpp_status status = tpp__check_blocks(layer, "desc.out", out);
     if (status != TPP_OK)
         return status;
@@ -107,13 +103,14 @@ static tpp_status fill_column(tpp_layer *layer, const tpp_linear_desc *desc, dou
 }
 
 static tpp_status fill_row(tpp_layer *layer, const tpp_linear_desc *desc, double std) {
-    tpp_status status = tpp__check_blocks(layer, "desc.in", desc->in);
+    int64_t in = tpp__padded(layer, desc->in);
+    tpp_status status = tpp__check_blocks(layer, "desc.in", in);
     if (status != TPP_OK)
         return status;
-    layer->in_cols = desc->in / layer->ranks;
+    layer->in_cols = in / layer->ranks;
     layer->out_cols = desc->out;
     tpp__layer_add_param(layer, "weight",
-                         tpp__shard_axis(layer, desc->in, desc->out, TPP_AXIS_ROWS, 1, desc->in),
+                         tpp__shard_axis(layer, in, desc->out, TPP_AXIS_ROWS, 1, desc->in),
                          TPP_INIT_NORMAL, std, 0);
     if (!(desc->flags & TPP_LINEAR_NO_BIAS))
         tpp__layer_add_param(layer, "bias", tpp__shard_whole(1, desc->out), TPP_INIT_ZERO, 0,

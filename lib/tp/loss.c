@@ -147,7 +147,7 @@ tpp_status tpp_loss_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
         return tpp__layer_hand_over(out, NULL, status);
     ((loss *)layer)->vocab = desc.vocab;
     layer->targets = true;
-    layer->in_cols = (desc.vocab + layer->blocks - 1) / layer->blocks * layer->count;
+    layer->in_cols = tpp__whole_blocks(layer, desc.vocab) / layer->ranks;
     layer->out_cols = 1;
     return tpp__layer_hand_over(out, layer, TPP_OK);
 }

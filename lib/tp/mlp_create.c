@@ -76,11 +76,11 @@ static int32_t add_bias(tpp_layer *layer, const char *name, tpp_shard shard) {
 }
 
 /* `rows` rows of one of the first matrices, or of its bias. */
-static tpp_shard first_shard(const tpp_layer *layer, int64_t rows) {
+static tpp_shard first_shard(const tpp_layer *layer, int64_t rows, int64_t ffn) {
     const mlp *self = (const mlp *)layer;
     int64_t cols = self->first_out * layer->ranks;
     int32_t sections = self->gated && self->matrices == 1 ? 2 : 1;
-    return tpp__shard_axis(layer, rows, cols, TPP_AXIS_COLS, sections, cols);
+    return tpp__shard_axis(layer, rows, cols, TPP_AXIS_COLS, sections, sections * ffn);
 }
 
 static void add_params(tpp_layer *layer, const tpp_mlp_desc *desc) {
@@ -89,21 +89,22 @@ static void add_params(tpp_layer *layer, const tpp_mlp_desc *desc) {
     int32_t up = self->matrices - 1;
     self->first_bias[0] = self->first_bias[1] = self->down_bias = NOWHERE;
     if (up)
-        self->first[0] = add_weight(layer, "gate.weight", first_shard(layer, h), desc->init_std);
-    self->first[up] = add_weight(layer, "up.weight", first_shard(layer, h), desc->init_std);
-    self->down = add_weight(layer, "down.weight", tpp__shard_axis(layer, f, h, TPP_AXIS_ROWS, 1, f),
+        self->first[0] = add_weight(layer, "gate.weight", first_shard(layer, h, f), desc->init_std);
+    self->first[up] = add_weight(layer, "up.weight", first_shard(layer, h, f), desc->init_std);
+    self->down = add_weight(layer, "down.weight",
+                            tpp__shard_axis(layer, tpp__padded(layer, f), h, TPP_AXIS_ROWS, 1, f),
                             desc->out_std);
     if (desc->flags & TPP_MLP_NO_BIAS)
         return;
     if (up)
-        self->first_bias[0] = add_bias(layer, "gate.bias", first_shard(layer, 1));
-    self->first_bias[up] = add_bias(layer, "up.bias", first_shard(layer, 1));
+        self->first_bias[0] = add_bias(layer, "gate.bias", first_shard(layer, 1, f));
+    self->first_bias[up] = add_bias(layer, "up.bias", first_shard(layer, 1, f));
     self->down_bias = add_bias(layer, "down.bias", tpp__shard_whole(1, h));
 }
 
 static void fill(tpp_layer *layer, const tpp_mlp_desc *desc) {
     mlp *self = (mlp *)layer;
-    self->ffn = desc->ffn / layer->ranks;
+    self->ffn = tpp__padded(layer, desc->ffn) / layer->ranks;
     self->act = kernel_of(desc->act);
     self->gated = is_gated(desc->act);
     self->matrices = desc->flags & TPP_MLP_SEPARATE_GATE ? 2 : 1;

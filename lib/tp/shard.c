@@ -30,7 +30,7 @@ static bool sound(const tpp_shard *shard) {
     if (!tpp__mul(shard->rows, shard->cols, &elements))
         return false;
     return length % (shard->sections * pieces_of(shard)) == 0 && shard->valid >= 0 &&
-           shard->valid <= length;
+           shard->valid <= length && shard->valid % shard->sections == 0;
 }
 
 /* Indices of this rank along the axis. */
@@ -59,11 +59,14 @@ int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
         return -1;
     int64_t section = axis_length(shard) / shard->sections;
     int64_t block = section / pieces_of(shard);
-    int64_t offset = local % block;
     int64_t in_section = local / block % shard->sections;
     int64_t of_block = local / block / shard->sections;
     int64_t piece = (shard->first + of_block) / (shard->copies ? shard->copies : 1);
-    return in_section * section + piece * block + offset;
+    int64_t offset = piece * block + local % block;
+    int64_t real = shard->valid / shard->sections;
+    if (offset < real)
+        return in_section * real + offset;
+    return shard->valid + in_section * (section - real) + offset - real;
 }
 
 /* Copy one row of the local part to or from its place in the full tensor. */

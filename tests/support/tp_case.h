@@ -53,6 +53,9 @@ typedef struct tp_gpt_desc {
 extern const tp_kind tp_kind_linear, tp_kind_mlp, tp_kind_attention, tp_kind_norm,
     tp_kind_embedding, tp_kind_loss, tp_kind_block, tp_kind_gpt;
 
+/* The same with TPP_ENV_UNEVEN. */
+extern const tp_kind tp_kind_linear_uneven, tp_kind_mlp_uneven;
+
 /* One or more cases of every kind, fit for 1, 2, 4 and 8 ranks; ends with an empty one. */
 extern const tp_case tp_cases[];
 

@@ -30,6 +30,21 @@ static const tpp_mlp_desc geglu = {sizeof geglu, 0, 6, 0, TPP_ACT_GEGLU, 0, 0, 0
 static const tpp_mlp_desc geglu_separate = {
     sizeof geglu_separate, TPP_MLP_SEPARATE_GATE | TPP_MLP_NO_BIAS, 5, 16, TPP_ACT_GEGLU, 0, 0, 0};
 
+/* Widths that no degree divides; more blocks than columns. */
+static const tpp_linear_desc column_uneven = {
+    sizeof column_uneven, 0, TPP_LINEAR_COLUMN, 0, 5, 13, 0};
+static const tpp_linear_desc row_uneven = {sizeof row_uneven, 0, TPP_LINEAR_ROW, 0, 11, 4, 0};
+static const tpp_mlp_desc mlp_uneven = {.size = sizeof mlp_uneven, .hidden = 5, .ffn = 13};
+static const tpp_mlp_desc mlp_narrow = {
+    .size = sizeof mlp_narrow, .hidden = 3, .ffn = 2, .act = TPP_ACT_RELU};
+static const tpp_mlp_desc swiglu_uneven = {
+    .size = sizeof swiglu_uneven, .hidden = 6, .ffn = 11, .act = TPP_ACT_SWIGLU};
+static const tpp_mlp_desc geglu_uneven = {.size = sizeof geglu_uneven,
+                                          .flags = TPP_MLP_SEPARATE_GATE,
+                                          .hidden = 4,
+                                          .ffn = 9,
+                                          .act = TPP_ACT_GEGLU};
+
 static const tpp_attention_desc attention = {.size = sizeof attention, .hidden = 24, .heads = 8};
 static const tpp_attention_desc attention_wide = {
     .size = sizeof attention_wide, .hidden = 7, .heads = 8, .head_cols = 5};
@@ -94,6 +109,12 @@ const tp_case tp_cases[] = {
     {"mlp, swiglu, separate", &tp_kind_mlp, &swiglu_separate},
     {"mlp, geglu", &tp_kind_mlp, &geglu},
     {"mlp, geglu, separate", &tp_kind_mlp, &geglu_separate},
+    {"linear column, uneven", &tp_kind_linear_uneven, &column_uneven},
+    {"linear row, uneven", &tp_kind_linear_uneven, &row_uneven},
+    {"mlp, uneven", &tp_kind_mlp_uneven, &mlp_uneven},
+    {"mlp, narrower than the blocks", &tp_kind_mlp_uneven, &mlp_narrow},
+    {"mlp, swiglu, uneven", &tp_kind_mlp_uneven, &swiglu_uneven},
+    {"mlp, geglu, separate, uneven", &tp_kind_mlp_uneven, &geglu_uneven},
     {"attention", &tp_kind_attention, &attention},
     {"attention, wide heads", &tp_kind_attention, &attention_wide},
     {"attention, no bias", &tp_kind_attention, &attention_bare},

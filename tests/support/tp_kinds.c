@@ -12,6 +12,12 @@ ref_size tp_size_of(const tp_full *full) {
     return s;
 }
 
+tpp_layer_env tp_uneven(const tpp_layer_env *env) {
+    tpp_layer_env uneven = *env;
+    uneven.flags |= TPP_ENV_UNEVEN;
+    return uneven;
+}
+
 /* linear.h */
 
 static tpp_status linear_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
@@ -38,7 +44,13 @@ static void linear_reference(const void *desc, tp_full *full) {
                         full->grad_in, tp_grad(full, "", "weight"), tp_grad(full, "", "bias"));
 }
 
+static tpp_status linear_uneven(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    tpp_layer_env uneven = tp_uneven(env);
+    return tpp_linear_create(out, &uneven, desc);
+}
+
 const tp_kind tp_kind_linear = {linear_create, linear_describe, linear_reference};
+const tp_kind tp_kind_linear_uneven = {linear_uneven, linear_describe, linear_reference};
 
 /* mlp.h */
 
@@ -106,7 +118,13 @@ static void mlp_reference(const void *desc, tp_full *full) {
     ref_mlp_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
 }
 
+static tpp_status mlp_uneven(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    tpp_layer_env uneven = tp_uneven(env);
+    return tpp_mlp_create(out, &uneven, desc);
+}
+
 const tp_kind tp_kind_mlp = {mlp_create, mlp_describe, mlp_reference};
+const tp_kind tp_kind_mlp_uneven = {mlp_uneven, mlp_describe, mlp_reference};
 
 /* attention.h */
 

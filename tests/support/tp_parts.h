@@ -13,6 +13,9 @@ typedef ref_real *(*tp_lookup)(const tp_full *full, const char *prefix, const ch
 /* Batch, sequence and the defaults of the descriptors. */
 ref_size tp_size_of(const tp_full *full);
 
+/* env with TPP_ENV_UNEVEN. */
+tpp_layer_env tp_uneven(const tpp_layer_env *env);
+
 void tp_mlp_params(tp_full *full, const char *prefix, const tpp_mlp_desc *desc);
 void tp_attention_params(tp_full *full, const char *prefix, const ref_size *size, int bias);
 void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias);

@@ -67,8 +67,9 @@ void tp_rank_load(tp_rank *r, const tp_full *full) {
     r->full = full;
     if (full->ids)
         memcpy(r->in.data, full->ids, (size_t)full->tokens * sizeof *full->ids);
-    else /* padding of logits must never be looked at */
-        load(&r->call.in, full->in, full->in_cols, r->in_first, (ref_real)1e30);
+    else /* padding of logits must never be looked at; that of other layers is 0 */
+        load(&r->call.in, full->in, full->in_cols, r->in_first,
+             full->targets_below ? (ref_real)1e30 : 0);
     load(&r->call.grad_out, full->grad_out, full->out_cols, r->out_first, 0);
     if (full->targets)
         memcpy(r->targets.data, full->targets, (size_t)full->tokens * sizeof *full->targets);

@@ -75,6 +75,19 @@ static void check_copies(const char *what, const tp_rank *r, int32_t n, const vo
     free(part);
 }
 
+/* Gradients of padding are 0, so that it stays 0. */
+static void check_param_padding(const tp_rank *r, int32_t n) {
+    const tpp_shard *s = &r->shard[n];
+    int64_t rows = tpp_shard_rows(s), cols = tpp_shard_cols(s);
+    const char *grad = (const char *)r->grads.data + r->offset[n];
+    for (int64_t i = 0; s->axis != TPP_AXIS_NONE && i < rows * cols; i++) {
+        int64_t at = tpp_shard_index(s, s->axis == TPP_AXIS_ROWS ? i / cols : i % cols);
+        if (at >= s->valid && !all_zero(grad + i * r->width, r->width))
+            fail_msg("grad of %s: padding is not 0 at row %lld, column %lld",
+                     r->full->param[n].name, (long long)(i / cols), (long long)(i % cols));
+    }
+}
+
 /* The gradient of parameter n: joined when it is split, else the same on all ranks. */
 static void *gather_grad(const tp_rank *ranks, int32_t count, int32_t n) {
     const tp_full *f = ranks[0].full;
@@ -89,6 +102,7 @@ static void *gather_grad(const tp_rank *ranks, int32_t count, int32_t n) {
         if (s->axis == TPP_AXIS_NONE && i > 0)
             assert_same_bits(f->param[n].name, part, full, (uint64_t)bytes);
         assert_int_equal(tpp_shard_join(s, part, full, ranks[0].setup->dtype), TPP_OK);
+        check_param_padding(&ranks[i], n);
     }
     for (int32_t i = 0; i < count; i++)
         if (ranks[i].shard[n].copies > 1)

@@ -81,6 +81,25 @@ static void test_padding(void **state) {
     assert_same_bits("rows", local, rows, sizeof rows);
 }
 
+/* Two sections of 5 columns padded to 6, two blocks: [g g g | u u u], [g g 0 | u u 0]. */
+static void test_padded_sections(void **state) {
+    const tpp_shard second = {1, 12, 10, TPP_AXIS_COLS, 2, 2, 1, 1, 0, {0, 0}};
+    static const int64_t want[] = {3, 4, 10, 8, 9, 11};
+    float full[10], local[6], back[10] = {0};
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        full[i] = (float)i + 1;
+    assert_int_equal(tpp_shard_cols(&second), 6);
+    for (int64_t i = 0; i < 6; i++)
+        assert_int_equal(tpp_shard_index(&second, i), want[i]);
+    assert_int_equal(tpp_shard_split(&second, full, local, TPP_F32), TPP_OK);
+    const float cut[6] = {4, 5, 0, 9, 10, 0};
+    assert_same_bits("cut", local, cut, sizeof cut);
+    assert_int_equal(tpp_shard_join(&second, local, back, TPP_F32), TPP_OK);
+    const float joined[10] = {0, 0, 0, 4, 5, 0, 0, 0, 9, 10};
+    assert_same_bits("joined", back, joined, sizeof joined);
+}
+
 static void refused(tpp_shard s) {
     float x[64] = {0};
     assert_int_equal(tpp_shard_rows(&s), 0);
@@ -101,6 +120,7 @@ static void test_refused(void **state) {
     s = good, s.cols = 9, refused(s);
     s = good, s.valid = 9, refused(s);
     s = good, s.valid = -1, refused(s);
+    s = good, s.valid = 7, refused(s);
     s = good, s.axis = 3, refused(s);
     s = good, s.axis = -1, refused(s);
     s = good, s.sections = 0, refused(s);
@@ -275,10 +295,10 @@ static void test_gate_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index),      cmocka_unit_test(test_copied),
-        cmocka_unit_test(test_padding),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_qkv),
-        cmocka_unit_test(test_gate_up),
+        cmocka_unit_test(test_index),   cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_padding), cmocka_unit_test(test_padded_sections),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_gate_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

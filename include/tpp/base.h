@@ -34,6 +34,7 @@ typedef int32_t tpp_dtype;
 enum {
     TPP_F32 = 1,  /**< float, 4 bytes */
     TPP_F64 = 2,  /**< double, 8 bytes */
+    TPP_BF16 = 4, /**< bfloat16 in a uint16_t, 2 bytes: the upper half of a float (convert.h) */
     TPP_I32 = 16, /**< int32_t, 4 bytes: token ids */
     TPP_I64 = 17  /**< int64_t, 8 bytes */
 };

@@ -19,6 +19,8 @@
  * Order of sums. TPP_SUM adds in rank order: ((x0 + x1) + x2) + x3. TPP_SUM_TREE adds along a fixed
  * binary tree: (x0 + x1) + (x2 + x3); for n ranks the left part is the largest power of two below
  * n. Every rank gets the same bits, for every count, offset, repetition and order of arrival.
+ * Of TPP_BF16, TPP_SUM keeps the sum in float32 and rounds it once, at the end; TPP_SUM_TREE rounds
+ * each sum of two to bfloat16, so that a tree may go on over groups of groups.
  *
  * Starting and waiting. A call with _start returns at once and fills a request, which lives in the
  * caller's memory and must stay there, as must the buffers, until tpp_comm_wait or tpp_comm_test

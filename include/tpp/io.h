@@ -64,7 +64,7 @@ typedef struct tpp_tensor_desc {
     const void *data; /**< [rows, cols] contiguous, kept until finish; NULL: from source */
     int64_t rows;     /**< >= 0 */
     int64_t cols;     /**< >= 0 */
-    tpp_dtype dtype;  /**< TPP_F32, TPP_F64, TPP_I32 or TPP_I64 */
+    tpp_dtype dtype;  /**< TPP_F32, TPP_F64, TPP_BF16, TPP_I32 or TPP_I64 */
     int32_t dims;     /**< 2 or 0: shape [rows, cols]; 1: shape [cols], rows is 1 */
     tpp_tensor_source_fn source; /**< asked in finish, one tensor at a time; NULL: data */
     void *ctx;                   /**< passed to source */
@@ -80,7 +80,7 @@ typedef struct tpp_tensor_info {
     int64_t rows;     /**< product of all lengths but the last; 1 with fewer than two */
     int64_t cols;     /**< the last length; 1 for a single number */
     const int64_t *shape; /**< [dims] lengths; borrowed from the file */
-    tpp_dtype dtype;      /**< TPP_F32, TPP_F64, TPP_I32 or TPP_I64 */
+    tpp_dtype dtype;      /**< TPP_F32, TPP_F64, TPP_BF16, TPP_I32 or TPP_I64 */
     int32_t dims;         /**< >= 0 */
 } tpp_tensor_info;
 

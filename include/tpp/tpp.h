@@ -10,6 +10,7 @@
  * | header | what for |
  * |---|---|
  * | version.h, base.h, status.h | versions, basic types and sized structs, errors |
+ * | convert.h | numbers from one type to another; bfloat16 |
  * | comm.h | a group of ranks: self, local threads, traced, your own |
  * | gemm.h | the matrix product table and BLAS's threads |
  * | shard.h, layer.h | what a rank holds; the calls that serve every layer |
@@ -32,6 +33,7 @@
 #include <tpp/base.h>
 #include <tpp/block.h>
 #include <tpp/comm.h>
+#include <tpp/convert.h>
 #include <tpp/embedding.h>
 #include <tpp/exec.h>
 #include <tpp/gemm.h>

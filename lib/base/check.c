@@ -62,6 +62,8 @@ bool tpp__add(int64_t a, int64_t b, int64_t *out) {
 
 int64_t tpp__dtype_bytes(tpp_dtype dtype) {
     switch (dtype) {
+    case TPP_BF16:
+        return 2;
     case TPP_F32:
     case TPP_I32:
         return 4;
@@ -73,12 +75,18 @@ int64_t tpp__dtype_bytes(tpp_dtype dtype) {
     }
 }
 
+tpp_dtype tpp__dtype_wide(tpp_dtype dtype) {
+    return dtype == TPP_BF16 ? TPP_F32 : dtype;
+}
+
 const char *tpp__dtype_name(tpp_dtype dtype) {
     switch (dtype) {
     case TPP_F32:
         return "float32";
     case TPP_F64:
         return "float64";
+    case TPP_BF16:
+        return "bfloat16";
     case TPP_I32:
         return "int32";
     case TPP_I64:

@@ -30,8 +30,10 @@ tpp_status tpp__sized_write(void *out, const void *in, uint32_t known, const cha
 bool tpp__mul(int64_t a, int64_t b, int64_t *out);
 bool tpp__add(int64_t a, int64_t b, int64_t *out);
 
-/* Bytes of an element, 0 for an unknown type; the type's name. */
+/* Bytes of an element, 0 for an unknown type; the type that sums and statistics of such elements are
+ * kept in: float32 for bfloat16, else the same; the type's name. */
 int64_t tpp__dtype_bytes(tpp_dtype dtype);
+tpp_dtype tpp__dtype_wide(tpp_dtype dtype);
 const char *tpp__dtype_name(tpp_dtype dtype);
 
 /* Name of an operation such as "SEND_F"; NULL when unknown. */

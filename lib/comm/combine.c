@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm_impl.h"
 
+#include "base/bf16.h"
 #include "base/check.h"
 
 #include <assert.h>
@@ -41,11 +42,17 @@ typedef struct kernel {
 /* Sums of integers wrap, which is defined for unsigned ones only. */
 KERNEL(sum_f32, float, x + y)
 KERNEL(sum_f64, double, x + y)
+KERNEL(sum_bf16, tpp__bf16, tpp__bf16_of(tpp__bf16_get(x) + tpp__bf16_get(y)))
 KERNEL(sum_i32, uint32_t, x + y)
 KERNEL(sum_i64, uint64_t, x + y)
 /* A NaN on the left stays, one on the right fails the comparison and is taken. */
 KERNEL(max_f32, float, ((x >= y) | (x != x)) ? x : y)
 KERNEL(max_f64, double, ((x >= y) | (x != x)) ? x : y)
+static inline tpp__bf16 max_of_bf16(tpp__bf16 a, tpp__bf16 b) {
+    float x = tpp__bf16_get(a), y = tpp__bf16_get(b);
+    return ((x >= y) | (x != x)) ? a : b;
+}
+KERNEL(max_bf16, tpp__bf16, max_of_bf16(x, y))
 KERNEL(max_i32, int32_t, x >= y ? x : y)
 KERNEL(max_i64, int64_t, x >= y ? x : y)
 
@@ -56,6 +63,8 @@ static const kernel *kernel_of(tpp_dtype dtype, tpp_reduce reduce) {
         return max ? &max_f32 : &sum_f32;
     case TPP_F64:
         return max ? &max_f64 : &sum_f64;
+    case TPP_BF16:
+        return max ? &max_bf16 : &sum_bf16;
     case TPP_I32:
         return max ? &max_i32 : &sum_i32;
     default:
@@ -64,9 +73,18 @@ static const kernel *kernel_of(tpp_dtype dtype, tpp_reduce reduce) {
     }
 }
 
+tpp_dtype tpp__comm_sum_type(tpp_dtype dtype, tpp_reduce reduce) {
+    return reduce == TPP_SUM ? tpp__dtype_wide(dtype) : dtype;
+}
+
 void tpp__comm_combine(void *acc, const void *b, int64_t count, tpp_dtype dtype,
                        tpp_reduce reduce) {
     kernel_of(dtype, reduce)->onto(acc, b, count);
+}
+
+void tpp__comm_add_bf16(float *sum, const tpp__bf16 *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        sum[i] += tpp__bf16_get(x[i]);
 }
 
 /* One block of a reduction: `count` elements that start `offset` bytes into every buffer. */
@@ -101,6 +119,16 @@ static void fold_in_order(const block *b, void *acc) {
         b->kernel->onto(acc, input(b, r), b->count);
 }
 
+/* A sum in rank order of bfloat16 is kept in float until its end: a long one would otherwise stop
+ * growing. (A tree has few levels, and must give a sum of two that can be sent on as it is.) */
+static void fold_in_order_bf16(const block *b, void *out) {
+    float sum[BLOCK / sizeof(tpp__bf16)];
+    tpp__bf16_widen(b->count, input(b, 0), sum);
+    for (int32_t r = 1; r < b->fold->ranks; r++)
+        tpp__comm_add_bf16(sum, input(b, r), b->count);
+    tpp__bf16_narrow(b->count, sum, out);
+}
+
 /* Ranks first .. first + n - 1, n >= 2: the left part is the largest power of two below n. */
 static void fold_tree(const block *b, int32_t first, int32_t n,
                       void *acc) { // NOLINT(misc-no-recursion)
@@ -133,6 +161,8 @@ static void fold_block(const block *b, int64_t bytes) {
         copy(acc, input(b, 0), bytes);
     else if (b->fold->reduce == TPP_SUM_TREE)
         fold_tree(b, 0, b->fold->ranks, acc);
+    else if (tpp__comm_sum_type(b->fold->dtype, b->fold->reduce) != b->fold->dtype)
+        fold_in_order_bf16(b, acc);
     else
         fold_in_order(b, acc);
     for (int32_t k = 1; k < b->fold->outs; k++)

@@ -74,8 +74,9 @@ static tpp_status check_handles(const tpp_comm *comm, const tpp_request *request
 static tpp_status check_count(int64_t count, tpp_dtype dtype, int32_t parts) {
     int64_t width = tpp__dtype_bytes(dtype), bytes;
     if (width == 0)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "dtype = %d is unknown; valid: TPP_F32, TPP_F64, TPP_I32, TPP_I64", dtype);
+        return tpp__fail(
+            TPP_ERR_INVALID,
+            "dtype = %d is unknown; valid: TPP_F32, TPP_F64, TPP_BF16, TPP_I32, TPP_I64", dtype);
     if (count < 0)
         return tpp__fail(TPP_ERR_INVALID, "count = %lld is negative; it must be >= 0",
                          (long long)count);

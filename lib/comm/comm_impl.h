@@ -2,6 +2,8 @@
 #ifndef TPP_COMM_IMPL_H
 #define TPP_COMM_IMPL_H
 
+#include "base/bf16.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,6 +77,11 @@ tpp_status tpp__comm_fallback(tpp_comm *comm, const tpp_comm_call *call);
 
 /* acc[i] = acc[i] op b[i] (combine.c); acc and b do not overlap. */
 void tpp__comm_combine(void *acc, const void *b, int64_t count, tpp_dtype dtype, tpp_reduce reduce);
+
+/* The type in which a reduction in rank order goes from rank to rank: float32 for sums of bfloat16,
+ * which are rounded once, at the end. */
+tpp_dtype tpp__comm_sum_type(tpp_dtype dtype, tpp_reduce reduce);
+void tpp__comm_add_bf16(float *sum, const tpp__bf16 *x, int64_t count);
 
 /* The inputs and outputs of a reduction: pointers that lie `step` bytes apart, one per rank. */
 typedef struct tpp__comm_fold {

@@ -143,7 +143,7 @@ static void all_reduce(tpp__local_rank *me, uint64_t number, bool small) {
         return;
     }
     /* Whole cache lines each; nobody else reads or writes this slice, so in place needs no copy. */
-    int64_t part = ((count + group->size - 1) / group->size + 15) / 16 * 16;
+    int64_t part = ((count + group->size - 1) / group->size + 31) / 32 * 32;
     int64_t begin = part * me->rank < count ? part * me->rank : count;
     int64_t end = begin + part < count ? begin + part : count;
     tpp__comm_fold_slice(&fold, begin, end);

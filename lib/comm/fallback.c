@@ -13,7 +13,8 @@
 typedef struct walk {
     tpp_comm *comm;
     const tpp_comm_call *call;
-    int64_t width;
+    int64_t width;     /* of an element of the call */
+    tpp_dtype dtype;   /* of messages */
     tpp_status status; /* the first failure; later steps do nothing */
 } walk;
 
@@ -28,7 +29,7 @@ static void post(walk *w, tpp_comm_call *part, int32_t peer, int64_t count, tpp_
         return;
     tpp_comm *comm = w->comm;
     part->size = sizeof *part;
-    part->dtype = w->call->dtype ? w->call->dtype : TPP_I32;
+    part->dtype = w->dtype ? w->dtype : TPP_I32;
     part->peer = peer;
     part->tag = tag_of(w->call);
     part->count = count;
@@ -146,6 +147,23 @@ static void chain_chunk(walk *w, int64_t at, int64_t count) {
         copy(w, out_at(w, at), sum, count);
 }
 
+/* Sums of bfloat16 in rank order, likewise: messages are of float32. */
+static void chain_chunk_bf16(walk *w, int64_t at, int64_t count) {
+    tpp_comm *comm = w->comm;
+    float *sum = (float *)(void *)comm->buffer;
+    const tpp__bf16 *in = (const tpp__bf16 *)(const void *)in_at(w, at);
+    if (comm->rank > 0) {
+        recv(w, comm->rank - 1, sum, count);
+        tpp__comm_add_bf16(sum, in, count);
+    } else {
+        tpp__bf16_widen(count, in, sum);
+    }
+    if (comm->rank < comm->size - 1)
+        send(w, comm->rank + 1, sum, count);
+    else
+        tpp__bf16_narrow(count, sum, (tpp__bf16 *)(void *)out_at(w, at));
+}
+
 /* The lower rank of each pair collects; a pair's ranks lie 1, 2, 4 ... apart. */
 static void tree_chunk(walk *w, int64_t at, int64_t count) {
     tpp_comm *comm = w->comm;
@@ -167,16 +185,21 @@ static void tree_chunk(walk *w, int64_t at, int64_t count) {
 
 static void all_reduce(walk *w) {
     const bool tree = w->call->reduce == TPP_SUM_TREE;
-    const int64_t most = (tree ? TPP__COMM_CHUNK / 2 : TPP__COMM_CHUNK) / w->width;
+    w->dtype = tpp__comm_sum_type(w->call->dtype, w->call->reduce);
+    const int64_t most =
+        (tree ? TPP__COMM_CHUNK / 2 : TPP__COMM_CHUNK) / tpp__dtype_bytes(w->dtype);
     int64_t at = 0;
     do { /* nothing to reduce is still one empty message: ranks that disagree must not go on */
         int64_t count = w->call->count - at < most ? w->call->count - at : most;
         if (tree)
             tree_chunk(w, at, count);
+        else if (w->dtype != w->call->dtype)
+            chain_chunk_bf16(w, at, count);
         else
             chain_chunk(w, at, count);
         at += most;
     } while (at < w->call->count && w->status == TPP_OK);
+    w->dtype = w->call->dtype;
     broadcast(w, tree ? 0 : w->comm->size - 1);
 }
 
@@ -202,7 +225,7 @@ static void barrier(walk *w) {
 }
 
 tpp_status tpp__comm_fallback(tpp_comm *comm, const tpp_comm_call *call) {
-    walk w = {comm, call, tpp__dtype_bytes(call->dtype), TPP_OK};
+    walk w = {comm, call, tpp__dtype_bytes(call->dtype), call->dtype, TPP_OK};
     switch (call->kind) {
     case TPP_COMM_ALL_REDUCE:
         all_reduce(&w);

@@ -51,9 +51,10 @@ tpp__run_facts tpp__run_survey(const tpp_schedule *schedule, int32_t rank) {
 tpp_status tpp__run_check_message(const tpp_run *run, const tpp_schedule_info *info) {
     /* A model of one stage passes nothing on, so it need not say of what type. */
     if (info->stages > 1 && tpp__dtype_bytes(run->message_dtype) == 0)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "run.message_dtype = %d; valid: TPP_F32, TPP_F64, TPP_I32, TPP_I64",
-                         run->message_dtype);
+        return tpp__fail(
+            TPP_ERR_INVALID,
+            "run.message_dtype = %d; valid: TPP_F32, TPP_F64, TPP_BF16, TPP_I32, TPP_I64",
+            run->message_dtype);
     return TPP_OK;
 }
 

@@ -64,8 +64,8 @@ static tpp_status check(const tpp_tensor_desc *d, int64_t *bytes) {
     int64_t width = tpp__io_dtype_bytes(d->dtype), count;
     if (width == 0)
         return tpp__io_fail(TPP_ERR_UNSUPPORTED,
-                            "tensor %s: desc.dtype = %d; accepted: TPP_F32, TPP_F64, TPP_I32, "
-                            "TPP_I64",
+                            "tensor %s: desc.dtype = %d; accepted: TPP_F32, TPP_F64, TPP_BF16, "
+                            "TPP_I32, TPP_I64",
                             d->name, d->dtype);
     if (d->dims < 0 || d->dims > 2)
         return tpp__io_fail(TPP_ERR_INVALID, "tensor %s: desc.dims = %d; accepted: 0, 1, 2",
@@ -150,7 +150,7 @@ tpp_status tpp_safetensors_writer_set_metadata(tpp_safetensors_writer *writer, c
 /* Longer numbers first: with a first number that is aligned, all are. */
 static void place(tpp_safetensors_writer *writer) {
     int64_t at = 0;
-    for (int64_t width = 8; width >= 4; width -= 4) {
+    for (int64_t width = 8; width >= 2; width /= 2) {
         for (int64_t i = 0; i < writer->count; i++) {
             tensor *t = &writer->tensors[i];
             if (tpp__io_dtype_bytes(t->desc.dtype) != width)
@@ -243,7 +243,7 @@ tpp_status tpp_safetensors_writer_finish(tpp_safetensors_writer *writer) {
                             writer->output.path);
     status = write_header(&writer->output, header);
     json_decref(header);
-    for (int64_t width = 8; width >= 4; width -= 4) { /* as place() did */
+    for (int64_t width = 8; width >= 2; width /= 2) { /* as place() did */
         for (int64_t i = 0; i < writer->count && status == TPP_OK; i++) {
             if (tpp__io_dtype_bytes(writer->tensors[i].desc.dtype) == width)
                 status = write_tensor(&writer->output, &writer->tensors[i]);

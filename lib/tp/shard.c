@@ -93,7 +93,7 @@ static tpp_status copy_all(const tpp_shard *shard, char *local, char *full, tpp_
     if (!sound(shard))
         return tpp__fail(TPP_ERR_INVALID, "shard is NULL or breaks its rules (see tpp_shard)");
     if (width == 0)
-        return tpp__fail(TPP_ERR_INVALID, "dtype = %d is not a type; accepted: 1, 2, 16, 17",
+        return tpp__fail(TPP_ERR_INVALID, "dtype = %d is not a type; accepted: 1, 2, 4, 16, 17",
                          dtype);
     int64_t rows = tpp_shard_rows(shard);
     if (rows * tpp_shard_cols(shard) > 0 && (!local || !full))

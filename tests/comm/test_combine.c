@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <tpp/convert.h>
+
 /* The arithmetic of reductions, without any ranks. */
 
 enum { MOST = 13, COUNT = 1500 };
@@ -67,11 +69,69 @@ static void folds_slices_of_up_to_13_inputs(void **state) {
     }
 }
 
+/* The sum of what bfloat16 holds of inputs first .. first + n - 1, each sum of two rounded. */
+static float tree_of_bf16(uint16_t in[MOST][COUNT], int32_t first, int32_t n, int64_t i) {
+    float sum;
+    tpp_convert(&sum, TPP_F32, &in[first][i], TPP_BF16, 1);
+    if (n == 1)
+        return sum;
+    int32_t left = 1;
+    while (2 * left < n)
+        left *= 2;
+    sum = tree_of_bf16(in, first, left, i) + tree_of_bf16(in, first + left, n - left, i);
+    uint16_t rounded;
+    tpp_convert(&rounded, TPP_BF16, &sum, TPP_F32, 1);
+    tpp_convert(&sum, TPP_F32, &rounded, TPP_BF16, 1);
+    return sum;
+}
+
+/* In order: float32 sums, rounded at the end. */
+static float order_of_bf16(uint16_t in[MOST][COUNT], int32_t n, int64_t i) {
+    float sum, next;
+    tpp_convert(&sum, TPP_F32, &in[0][i], TPP_BF16, 1);
+    for (int32_t r = 1; r < n; r++) {
+        tpp_convert(&next, TPP_F32, &in[r][i], TPP_BF16, 1);
+        sum = sum + next;
+    }
+    uint16_t rounded;
+    tpp_convert(&rounded, TPP_BF16, &sum, TPP_F32, 1);
+    tpp_convert(&sum, TPP_F32, &rounded, TPP_BF16, 1);
+    return sum;
+}
+
+static void bfloat16_rounds_as_the_header_says(void **state) {
+    static uint16_t in[MOST][COUNT], out[MOST][COUNT];
+    (void)state;
+    for (int32_t n = 1; n <= MOST; n++) {
+        for (tpp_reduce reduce = TPP_SUM; reduce <= TPP_SUM_TREE; reduce++) {
+            const void *ins[MOST];
+            void *outs[MOST];
+            for (int32_t r = 0; r < n; r++) {
+                comm_fill(in[r], COUNT, TPP_BF16, r, 6);
+                memcpy(out[r], in[r], sizeof out[r]);
+                ins[r] = outs[r] = out[r];
+            }
+            tpp__comm_fold fold = {ins, outs, sizeof(void *), n, n, TPP_BF16, reduce};
+            tpp__comm_fold_slice(&fold, 0, COUNT);
+            for (int64_t i = 0; i < n * COUNT; i++) {
+                int64_t at = i % COUNT;
+                float got;
+                tpp_convert(&got, TPP_F32, &out[i / COUNT][at], TPP_BF16, 1);
+                assert_true(got == (reduce == TPP_SUM ? order_of_bf16(in, n, at)
+                                                      : tree_of_bf16(in, 0, n, at)));
+            }
+        }
+    }
+}
+
 static void maximum_keeps_nan_from_either_side(void **state) {
     (void)state;
     float x[4] = {NAN, 1, -INFINITY, 2}, y[4] = {1, NAN, -3, 2};
     tpp__comm_combine(x, y, 4, TPP_F32, TPP_MAX);
     assert_true(isnan(x[0]) && isnan(x[1]) && x[2] == -3 && x[3] == 2);
+    uint16_t h[3] = {0x7fc0, 0x3f80, 0xff80}, k[3] = {0x3f80, 0xffc0, 0xc040};
+    tpp__comm_combine(h, k, 3, TPP_BF16, TPP_MAX);
+    assert_true(h[0] == 0x7fc0 && h[1] == 0xffc0 && h[2] == 0xc040);
     double u[2] = {NAN, 1}, v[2] = {1, NAN};
     tpp__comm_combine(u, v, 2, TPP_F64, TPP_MAX);
     assert_true(isnan(u[0]) && isnan(u[1]));
@@ -94,6 +154,7 @@ static void integers_wrap_and_compare_signed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folds_slices_of_up_to_13_inputs),
+        cmocka_unit_test(bfloat16_rounds_as_the_header_says),
         cmocka_unit_test(maximum_keeps_nan_from_either_side),
         cmocka_unit_test(integers_wrap_and_compare_signed),
     };

@@ -25,7 +25,10 @@ static void same_reduce(tpp_comm *local, tpp_comm *user, int64_t count, tpp_dtyp
     memset(want, 0x5a, (size_t)(count * width + 8));
     memset(got, 0x5a, (size_t)(count * width + 8));
     if (in_place)
-        memcpy(got, in, (size_t)count * (dtype == TPP_F32 || dtype == TPP_I32 ? 4 : 8));
+        memcpy(got, in,
+               (size_t)count * (dtype == TPP_BF16                      ? 2
+                                : dtype == TPP_F32 || dtype == TPP_I32 ? 4
+                                                                       : 8));
     COMM_CHECK_OK(tpp_comm_all_reduce(local, in, want, count, dtype, reduce));
     COMM_CHECK_OK(tpp_comm_all_reduce(user, in_place ? got : in, got, count, dtype, reduce));
     COMM_CHECK(memcmp(want, got, (size_t)(count * width + 8)) == 0);
@@ -69,6 +72,7 @@ static void compare(tpp_comm *local, int32_t rank, void *arg) {
         for (tpp_reduce reduce = TPP_SUM; reduce <= TPP_MAX; reduce++) {
             same_reduce(local, user, counts[c], TPP_F32, reduce, false);
             same_reduce(local, user, counts[c], TPP_F64, reduce, true);
+            same_reduce(local, user, counts[c], TPP_BF16, reduce, c % 2);
         }
         same_reduce(local, user, counts[c], TPP_I32, TPP_SUM, true);
         same_reduce(local, user, counts[c], TPP_I64, TPP_MAX, false);

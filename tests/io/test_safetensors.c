@@ -59,6 +59,7 @@ static tpp_tensor_info found(const tpp_safetensors *file, const char *name) {
 static const float f32[6] = {1, -0.0f, 3e38f, 1e-45f, 5, 6};
 static const double f64[3] = {0.1, -1e308, 5e-324};
 static const int32_t i32[3] = {1, INT32_MIN, INT32_MAX};
+static const uint16_t bf16[3] = {0x3f80, 0xff80, 0x0001};
 static const int64_t i64[2] = {INT64_MIN, INT64_MAX};
 
 static void test_round_trip(void **state) {
@@ -66,26 +67,29 @@ static void test_round_trip(void **state) {
     tpp_safetensors_writer *w = begin(path);
     /* float32 in front of the longer ones: the file has them the other way round */
     tpp_tensor_desc d[] = {tensor("f32", TPP_F32, 2, 3, f32), tensor("i32", TPP_I32, 1, 3, i32),
-                           tensor("f64", TPP_F64, 3, 1, f64), tensor("i64", TPP_I64, 1, 2, i64)};
+                           tensor("f64", TPP_F64, 3, 1, f64), tensor("i64", TPP_I64, 1, 2, i64),
+                           tensor("bf16", TPP_BF16, 3, 1, bf16)};
     d[1].dims = 1;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         assert_int_equal(tpp_safetensors_writer_add(w, &d[i]), TPP_OK);
     assert_int_equal(tpp_safetensors_writer_set_metadata(w, "format", "np"), TPP_OK);
     assert_int_equal(tpp_safetensors_writer_set_metadata(w, "format", "pt"), TPP_OK);
     finish(w);
 
     tpp_safetensors *file = opened(path);
-    assert_int_equal(tpp_safetensors_count(file), 4);
+    assert_int_equal(tpp_safetensors_count(file), 5);
     assert_string_equal(tpp_safetensors_metadata_get(file, "format"), "pt");
     assert_null(tpp_safetensors_metadata_get(file, "other"));
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         tpp_tensor_info info = found(file, d[i].name);
         assert_int_equal(info.dtype, d[i].dtype);
         assert_int_equal(info.dims, d[i].dims ? d[i].dims : 2);
         assert_int_equal(info.rows, d[i].rows);
         assert_int_equal(info.cols, d[i].cols);
         assert_int_equal(info.shape[info.dims - 1], d[i].cols);
-        int64_t width = d[i].dtype == TPP_F64 || d[i].dtype == TPP_I64 ? 8 : 4;
+        int64_t width = d[i].dtype == TPP_BF16                           ? 2
+                        : d[i].dtype == TPP_F64 || d[i].dtype == TPP_I64 ? 8
+                                                                         : 4;
         assert_int_equal(info.bytes, width * d[i].rows * d[i].cols);
         assert_int_equal((uintptr_t)info.data % (uintptr_t)width, 0);
         assert_memory_equal(info.data, d[i].data, (size_t)info.bytes);
@@ -95,7 +99,7 @@ static void test_round_trip(void **state) {
     assert_int_equal(tpp_safetensors_query(file, 0, &info), TPP_OK);
     assert_string_equal(info.name, "f64"); /* in the order of their bytes */
     assert_int_equal((uintptr_t)info.data % 64, 0);
-    assert_int_equal(tpp_safetensors_query(file, 4, &info), TPP_ERR_RANGE);
+    assert_int_equal(tpp_safetensors_query(file, 5, &info), TPP_ERR_RANGE);
     assert_int_equal(tpp_safetensors_query(file, -1, &info), TPP_ERR_RANGE);
     assert_int_equal(tpp_safetensors_find(file, "F32", &info), TPP_ERR_RANGE);
     assert_non_null(strstr(tpp_message(), "F32"));

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include <tpp/convert.h>
+
 enum { GUARD_SECONDS = 120 };
 
 typedef struct rank_thread {
@@ -115,6 +117,9 @@ void comm_fill(void *out, int64_t count, tpp_dtype dtype, int32_t rank, uint64_t
             break;
         case TPP_F64:
             ((double *)out)[i] = value;
+            break;
+        case TPP_BF16:
+            tpp_convert((uint16_t *)out + i, TPP_BF16, &value, TPP_F64, 1);
             break;
         case TPP_I32:
             ((int32_t *)out)[i] = (int32_t)(bits & 0xfffff) - 0x80000;

@@ -53,7 +53,7 @@ static tpp_status move(void *arg, int32_t rank, int32_t lane) {
         struct piece *piece = &worker->pieces[c];
         status =
             tpp_layer_adamw(piece->layer, &job->adamw, piece->params, piece->grads, piece->moments);
-        memset(piece->grads, 0, (size_t)piece->state_bytes);
+        memset(piece->grads, 0, (size_t)piece->grad_bytes);
     }
     return status;
 }

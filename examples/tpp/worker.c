@@ -24,10 +24,10 @@ static tpp_status make_piece(struct piece *piece, const struct worker_place *pla
     if (status != TPP_OK) {
         return status;
     }
-    piece->state_bytes = info.state_bytes;
+    piece->grad_bytes = info.grad_bytes;
     piece->params = reserve(info.state_bytes, 1);
-    piece->grads = reserve(info.state_bytes, 1);
-    piece->moments = reserve(info.state_bytes, 2);
+    piece->grads = reserve(info.grad_bytes, 1);
+    piece->moments = reserve(info.moments_bytes, 1);
     piece->count = info.params;
     piece->squares = reserve((int64_t)info.params * info.blocks, sizeof *piece->squares);
     piece->copies = reserve(info.copies_bytes, 1);

@@ -16,7 +16,7 @@ struct traffic {
 struct piece {
     tpp_layer *layer;
     void *params, *grads, *moments;
-    int64_t state_bytes;
+    int64_t grad_bytes;
     int32_t stage;
     int32_t first, count; /* its parameters' numbers in the whole model */
     double *squares;      /* [count * blocks]: of the gradients */

@@ -38,6 +38,14 @@
  * gradients. Gradients accumulate: zero them before the first micro-batch. No call here allocates,
  * except create. "Memory:" lines below count elements; each piece is rounded up to 64 bytes.
  *
+ * bfloat16. With env.dtype = TPP_BF16 parameters, activations, what backward reads of them and
+ * messages are bfloat16 (convert.h). Products are float32 sums over all of their inner size, and
+ * what is computed of rows (means, largest, sums of exponents), losses and gradients of parameters
+ * are float32, so that micro-batches add up: these have a layout of their own (info.grad_bytes,
+ * tpp_param_info.grad_offset). A rank's part of a sum over ranks is rounded before it is sent, and
+ * each sum of two on the way: the sum of n parts is off by at most (1 + log2 n) 2^-9 of the sum of
+ * their sizes.
+ *
  * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the
  * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by
  * split_bytes, and in, grad_out and saved stay as they are between the two.
@@ -111,11 +119,15 @@ typedef struct tpp_layer_info {
     int32_t blocks;        /**< R in force: env.blocks, or the number of ranks */
     int32_t targets;       /**< 1: call.targets is needed */
     uint32_t reserved0;    /**< 0 */
-    int64_t state_bytes;   /**< of parameters; gradients need the same again */
+    int64_t state_bytes;   /**< of parameters */
     int64_t saved_bytes;   /**< of call.saved */
     int64_t split_bytes;   /**< further bytes of call.saved for the halves */
     int64_t scratch_bytes; /**< of call.scratch, enough for every call */
     int64_t copies_bytes;  /**< scratch of tpp_layer_sum_copies; 0: no parameter has copies */
+    int64_t grad_bytes;    /**< of gradients; state_bytes but for TPP_BF16 */
+    int64_t moments_bytes; /**< what tpp_layer_adamw keeps (optim.h) */
+    tpp_dtype grad_dtype;  /**< of gradients; env.dtype but for TPP_BF16, which has TPP_F32 */
+    uint32_t reserved1;    /**< 0 */
 } tpp_layer_info;
 
 /** How a parameter starts. */
@@ -135,10 +147,12 @@ typedef struct tpp_param_info {
     tpp_shard shard;    /**< full shape and this rank's part */
     int64_t local_rows; /**< rows here */
     int64_t local_cols; /**< columns here; contiguous */
-    int64_t offset;     /**< bytes from the start of params, and of grads */
+    int64_t offset;     /**< bytes from the start of params */
     tpp_init init;      /**< how tpp_layer_init fills it */
     uint32_t reserved0; /**< 0 */
     double init_std;    /**< standard deviation of TPP_INIT_NORMAL */
+    /** bytes from the start of grads, of elements of info.grad_dtype; offset but for TPP_BF16 */
+    int64_t grad_offset;
 } tpp_param_info;
 
 /** What a call works on. The same struct for forward and backward; unused fields may stay zero. */
@@ -153,7 +167,7 @@ typedef struct tpp_call {
     /** [tokens, in_cols]; written by backward; not used when `in` are ids */
     tpp_mat grad_in;
     const void *params;     /**< state_bytes, aligned to 64 */
-    void *grads;            /**< state_bytes, aligned to 64; added to */
+    void *grads;            /**< grad_bytes, aligned to 64; added to */
     void *saved;            /**< aligned to 64 */
     int64_t saved_bytes;    /**< at least info.saved_bytes, with halves + split_bytes */
     void *scratch;          /**< aligned to 64 */
@@ -229,7 +243,7 @@ TPP_API tpp_status tpp_layer_backward_weight(const tpp_layer *layer, const tpp_c
  * before gradients are used: until then each copy holds what its own block gave. The sum is made
  * along the fixed tree over blocks. Without copies it does nothing.
  *
- * @param grads         state_bytes.
+ * @param grads         grad_bytes.
  * @param scratch       aligned to 64; dead when the call returns.
  * @param scratch_bytes at least info.copies_bytes.
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_SMALL (names the need); a comm failure.

@@ -42,7 +42,11 @@ typedef struct tpp_adamw_desc {
  * Update the parameters: m and v are the running means of g and g^2, p -= rate * (m / (1 -
  * beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon) + decay * p).
  *
- * @param params,grads state_bytes each. @param moments 2 * state_bytes, zero before the first step.
+ * With TPP_BF16 all is computed in float32 on float32 parameters (master weights): params is their
+ * rounding, and what it leaves is kept behind the moments, so that small steps add up.
+ *
+ * @param params state_bytes. @param grads grad_bytes. @param moments info.moments_bytes, zero before
+ *        the first step: m, v, each as grads, and for TPP_BF16 the rest of the parameters.
  * @return TPP_OK; TPP_ERR_INVALID.
  *
  * Threads: any, one per state. Comm: none. Memory: none allocated. Since: 0.1.

@@ -14,7 +14,9 @@ typedef struct tpp__adamw {
     double grad_scale;
 } tpp__adamw;
 
+/* grad, m and v are of the wide type (tpp__dtype_wide). For TPP_BF16 the parameter is param + rest,
+ * a float, of which param is the rounding; other types have no rest. */
 void tpp__kern_adamw(tpp_dtype dtype, const tpp__adamw *a, int64_t n, void *param, const void *grad,
-                     void *m, void *v);
+                     void *m, void *v, void *rest);
 
 #endif

@@ -64,7 +64,8 @@ static tpp_status measure(tpp_stage *stage, const tpp_stage_desc *desc) {
             return status;
         if (info.state_bytes > 0 && (!desc->params[c] || !desc->grads[c]))
             return tpp__fail(TPP_ERR_INVALID, "desc.%s[%d] is NULL; the layer needs %lld bytes",
-                             desc->params[c] ? "grads" : "params", c, (long long)info.state_bytes);
+                             desc->params[c] ? "grads" : "params", c,
+                             (long long)(desc->params[c] ? info.grad_bytes : info.state_bytes));
         int64_t saved = info.saved_bytes + (desc->halves ? info.split_bytes : 0);
         stage->saved_bytes = saved > stage->saved_bytes ? saved : stage->saved_bytes;
         stage->scratch_bytes =

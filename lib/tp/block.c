@@ -65,7 +65,7 @@ static tpp__work part_work(const tpp_layer *block, const tpp__work *work, const 
     own.in = ins[part];
     own.saved = saved->own[part];
     own.params = work->params + block->child_state[part];
-    own.grads = work->grads ? work->grads + block->child_state[part] : NULL;
+    own.grads = work->grads ? work->grads + block->child_grads[part] : NULL;
     return own;
 }
 

@@ -71,7 +71,7 @@ static tpp__work child_work(const tpp_layer *chain, const tpp__work *work, int32
         child.split = tpp__arena_take(&splits, needs.split, 1);
     }
     child.params = work->params + chain->child_state[i];
-    child.grads = work->grads ? work->grads + chain->child_state[i] : NULL;
+    child.grads = work->grads ? work->grads + chain->child_grads[i] : NULL;
     return child;
 }
 

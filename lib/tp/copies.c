@@ -33,7 +33,7 @@ int64_t tpp__copies_bytes(const tpp_layer *layer) {
     tpp__arena arena = tpp__arena_counting();
     for (int32_t i = 0; i < layer->param_count; i++)
         if (is_copied(&layer->params[i]))
-            tpp__arena_take(&arena, elements_of(&layer->params[i]), layer->width);
+            tpp__arena_take(&arena, elements_of(&layer->params[i]), layer->wide_width);
     return tpp__arena_fits(&arena) ? arena.used : INT64_MAX;
 }
 
@@ -41,7 +41,8 @@ int64_t tpp__copies_bytes(const tpp_layer *layer) {
 static void add_block(const tpp_layer *layer, block_shape s, const char *x, int64_t ldx, char *y,
                       int64_t ldy) {
     for (int64_t r = 0; r < s.rows; r++)
-        tpp__kern_add(layer->dtype, s.cols, x + r * ldx * layer->width, y + r * ldy * layer->width);
+        tpp__kern_add(layer->wide, s.cols, x + r * ldx * layer->wide_width,
+                      y + r * ldy * layer->wide_width);
 }
 
 /* Blocks of this rank that hold the same piece. */
@@ -60,12 +61,12 @@ static group group_at(const tpp_layer *layer, const tpp__param *param, int32_t b
 static void give(const tpp_layer *layer, const tpp__param *param, char *grad, group g,
                  char *buffer) {
     block_shape s = shape_of(param);
-    int64_t step = s.step * layer->width;
+    int64_t step = s.step * layer->wide_width;
     char *first = grad + g.first * step;
     for (int32_t far = 1; far < g.count; far *= 2)
         for (int32_t b = 0; b + far < g.count; b += 2 * far)
             add_block(layer, s, first + (b + far) * step, s.stride, first + b * step, s.stride);
-    char *to = buffer + g.piece * s.rows * s.cols * layer->width;
+    char *to = buffer + g.piece * s.rows * s.cols * layer->wide_width;
     add_block(layer, s, first, s.stride, to, s.cols);
 }
 
@@ -74,10 +75,10 @@ static void give(const tpp_layer *layer, const tpp__param *param, char *grad, gr
 static void fetch(const tpp_layer *layer, const tpp__param *param, char *grad, group g,
                   char *buffer) { /* NOLINT(readability-non-const-parameter) */
     block_shape s = shape_of(param);
-    const char *from = buffer + g.piece * s.rows * s.cols * layer->width;
+    const char *from = buffer + g.piece * s.rows * s.cols * layer->wide_width;
     for (int32_t b = g.first; b < g.first + g.count; b++)
-        tpp__kern_copy(layer->dtype, s.rows, s.cols, from, s.cols, grad + b * s.step * layer->width,
-                       s.stride);
+        tpp__kern_copy(layer->wide, s.rows, s.cols, from, s.cols,
+                       grad + b * s.step * layer->wide_width, s.stride);
 }
 
 typedef void (*piece_fn)(const tpp_layer *layer, const tpp__param *param, char *grad, group g,
@@ -91,10 +92,10 @@ static void each_piece(const tpp_layer *layer, char *grads, char *buffer, piece_
             continue;
         for (int32_t b = 0; b < layer->count;) {
             group g = group_at(layer, param, b);
-            visit(layer, param, grads + param->offset, g, buffer);
+            visit(layer, param, grads + param->grad_offset, g, buffer);
             b += g.count;
         }
-        buffer += elements_of(param) * layer->width;
+        buffer += elements_of(param) * layer->wide_width;
     }
 }
 
@@ -129,11 +130,11 @@ tpp_status tpp_layer_sum_copies(const tpp_layer *layer, void *grads, void *scrat
                          "scratch_bytes = %lld is too small; this call needs %lld",
                          (long long)scratch_bytes, (long long)need);
     int64_t count = copied_elements(layer);
-    memset(scratch, 0, (size_t)(count * layer->width));
+    memset(scratch, 0, (size_t)(count * layer->wide_width));
     each_piece(layer, grads, scratch, give);
     if (layer->comm && over_ranks(layer)) {
         tpp_status status =
-            tpp_comm_all_reduce(layer->comm, scratch, scratch, count, layer->dtype, TPP_SUM_TREE);
+            tpp_comm_all_reduce(layer->comm, scratch, scratch, count, layer->wide, TPP_SUM_TREE);
         if (status != TPP_OK)
             return status;
     }

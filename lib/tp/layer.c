@@ -55,6 +55,9 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
         .split_bytes = needs.split,
         .scratch_bytes = needs.scratch,
         .copies_bytes = tpp__copies_bytes(layer),
+        .grad_bytes = layer->grad_bytes,
+        .moments_bytes = tpp__moments_bytes(layer),
+        .grad_dtype = layer->wide,
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }
@@ -76,6 +79,7 @@ tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_param_info
         .offset = param->offset,
         .init = param->init,
         .init_std = param->std,
+        .grad_offset = param->grad_offset,
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }
@@ -122,7 +126,7 @@ static tpp_status check_state(const tpp_layer *layer, const tpp_call *call, door
     tpp_status status =
         check_memory("params", call->params, layer->state_bytes, layer->state_bytes);
     if (status == TPP_OK && (want.parts & TPP__WEIGHT))
-        status = check_memory("grads", call->grads, layer->state_bytes, layer->state_bytes);
+        status = check_memory("grads", call->grads, layer->grad_bytes, layer->grad_bytes);
     return status;
 }
 
@@ -182,7 +186,7 @@ const void *tpp__param_of(const tpp_layer *layer, const tpp__work *work, int32_t
 }
 
 void *tpp__grad_of(const tpp_layer *layer, const tpp__work *work, int32_t index) {
-    return index < layer->param_count ? work->grads + layer->params[index].offset : NULL;
+    return index < layer->param_count ? work->grads + layer->params[index].grad_offset : NULL;
 }
 
 tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {

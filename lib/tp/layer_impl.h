@@ -48,7 +48,7 @@ typedef struct tpp__layer_ops {
 typedef struct tpp__param {
     const char *name;
     tpp_shard shard;
-    int64_t offset;
+    int64_t offset, grad_offset;
     tpp_init init;
     double std;
     uint32_t flags;
@@ -65,6 +65,9 @@ struct tpp_layer {
     int32_t blocks, count, first; /* R; blocks of this rank: first .. first + count - 1 */
     tpp_dtype dtype;
     int64_t width; /* bytes of an element */
+    /* of sums and what is found by sums: gradients of parameters, statistics of rows, losses */
+    tpp_dtype wide;
+    int64_t wide_width;
     tpp_gemm_ops gemm;
     bool blas_single; /* calls use one BLAS thread */
     tpp_dtype in_dtype, out_dtype;
@@ -72,11 +75,12 @@ struct tpp_layer {
     bool targets;
     int32_t param_count;
     tpp__param *params;
-    int64_t state_bytes;
-    bool state_overflow; /* the parameters do not fit into 64 bits */
+    int64_t state_bytes, grad_bytes;
+    bool state_overflow; /* parameters or gradients do not fit into 64 bits */
     int32_t child_count;
     tpp_layer **children; /* owned */
     int64_t *child_state; /* offset of a child's parameters */
+    int64_t *child_grads; /* and of their gradients */
     char *names;          /* room for the names of own parameters */
     char prefix[96];      /* env.name */
 };
@@ -126,6 +130,9 @@ tpp_status tpp__check_std(const char *field, double value, double otherwise, dou
 /* Needs and calls of a child inside a composite layer. */
 tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq);
 tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+
+/* Bytes of tpp_layer_adamw's moments. */
+int64_t tpp__moments_bytes(const tpp_layer *layer);
 
 /* Parameter `index` of the layer and its gradient; NULL when the layer has no such parameter (no
  * bias). */

@@ -58,6 +58,8 @@ static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
                          "env.dtype = %d is not accepted; accepted: 1 (float32), 2 (float64)",
                          env.dtype);
     layer->width = tpp__dtype_bytes(layer->dtype);
+    layer->wide = tpp__dtype_wide(layer->dtype);
+    layer->wide_width = tpp__dtype_bytes(layer->wide);
     layer->in_dtype = layer->out_dtype = layer->dtype;
     layer->blas_single =
         (layer->ranks > 1 || env.blocks > 0) && !(env.flags & TPP_ENV_BLAS_INHERIT);
@@ -78,6 +80,7 @@ static void *lay_out(tpp__arena *arena, tpp_layer *layer, int64_t bytes, int32_t
     layer->params = tpp__arena_take(arena, params, sizeof *layer->params);
     layer->children = tpp__arena_take(arena, children, sizeof *layer->children);
     layer->child_state = tpp__arena_take(arena, children, sizeof *layer->child_state);
+    layer->child_grads = tpp__arena_take(arena, children, sizeof *layer->child_grads);
     int64_t room = children ? 0 : (int64_t)sizeof layer->prefix + TPP__NAME_MAX;
     layer->names = tpp__arena_take(arena, params, room);
     return self;
@@ -131,24 +134,30 @@ void tpp__layer_add_param(tpp_layer *layer, const char *name, tpp_shard shard, t
     char *text = layer->names + (size_t)layer->param_count * room;
     snprintf(text, room, "%s%s", layer->prefix, name);
     layer->params[layer->param_count++] =
-        (tpp__param){text, shard, layer->state_bytes, init, std, flags};
+        (tpp__param){text, shard, layer->state_bytes, layer->grad_bytes, init, std, flags};
     int64_t count = 0;
     bool fits = tpp__mul(tpp_shard_rows(&shard), tpp_shard_cols(&shard), &count);
-    tpp__arena arena = {.capacity = INT64_MAX, .used = layer->state_bytes};
-    tpp__arena_take(&arena, count, layer->width);
-    layer->state_overflow |= !fits || !tpp__arena_fits(&arena);
-    layer->state_bytes = arena.used;
+    tpp__arena params = {.capacity = INT64_MAX, .used = layer->state_bytes};
+    tpp__arena grads = {.capacity = INT64_MAX, .used = layer->grad_bytes};
+    tpp__arena_take(&params, count, layer->width);
+    tpp__arena_take(&grads, count, layer->wide_width);
+    layer->state_overflow |= !fits || !tpp__arena_fits(&params) || !tpp__arena_fits(&grads);
+    layer->state_bytes = params.used;
+    layer->grad_bytes = grads.used;
 }
 
 void tpp__layer_adopt(tpp_layer *layer, tpp_layer *child) {
     layer->children[layer->child_count] = child;
+    layer->child_grads[layer->child_count] = layer->grad_bytes;
     layer->child_state[layer->child_count++] = layer->state_bytes;
     for (int32_t i = 0; i < child->param_count; i++) {
         tpp__param *param = &layer->params[layer->param_count++];
         *param = child->params[i];
         param->offset += layer->state_bytes;
+        param->grad_offset += layer->grad_bytes;
     }
     layer->state_overflow |= !tpp__add(layer->state_bytes, child->state_bytes, &layer->state_bytes);
+    layer->state_overflow |= !tpp__add(layer->grad_bytes, child->grad_bytes, &layer->grad_bytes);
 }
 
 tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const char *name, char prefix[128]) {

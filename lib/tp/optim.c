@@ -35,6 +35,12 @@ static tpp_status check_desc(tpp_adamw_desc *desc) {
     return status;
 }
 
+int64_t tpp__moments_bytes(const tpp_layer *layer) {
+    int64_t bytes;
+    int64_t parts = layer->wide == layer->dtype ? 2 : 3;
+    return tpp__mul(layer->grad_bytes, parts, &bytes) ? bytes : INT64_MAX;
+}
+
 tpp_status tpp_layer_adamw(const tpp_layer *layer, const tpp_adamw_desc *given, void *params,
                            const void *grads, void *moments) {
     tpp_adamw_desc desc;
@@ -55,12 +61,13 @@ tpp_status tpp_layer_adamw(const tpp_layer *layer, const tpp_adamw_desc *given, 
     };
     for (int32_t i = 0; i < layer->param_count; i++) {
         const tpp__param *param = &layer->params[i];
-        int64_t at = param->offset;
+        char *m = (char *)moments + param->grad_offset;
+        char *v = m + layer->grad_bytes;
+        char *rest = layer->wide == layer->dtype ? NULL : v + layer->grad_bytes;
         step.shrink = param->flags & TPP_PARAM_NO_DECAY ? 1 : 1 - desc.rate * desc.decay;
-        tpp__kern_adamw(layer->dtype, &step,
-                        tpp_shard_rows(&param->shard) * tpp_shard_cols(&param->shard),
-                        (char *)params + at, (const char *)grads + at, (char *)moments + at,
-                        (char *)moments + layer->state_bytes + at);
+        tpp__kern_adamw(
+            layer->dtype, &step, tpp_shard_rows(&param->shard) * tpp_shard_cols(&param->shard),
+            (char *)params + param->offset, (const char *)grads + param->grad_offset, m, v, rest);
     }
     return TPP_OK;
 }
@@ -72,11 +79,12 @@ static double block_squares(const tpp_layer *layer, const tpp__param *param, con
     int64_t rows = tpp_shard_rows(&param->shard), cols = tpp_shard_cols(&param->shard);
     if (param->shard.axis == TPP_AXIS_ROWS) {
         int64_t tall = rows / param->shard.count;
-        return tpp__kern_squares(layer->dtype, tall, cols,
-                                 grad + block * tall * cols * layer->width, cols);
+        return tpp__kern_squares(layer->wide, tall, cols,
+                                 grad + block * tall * cols * layer->wide_width, cols);
     }
     int64_t wide = cols / param->shard.count;
-    return tpp__kern_squares(layer->dtype, rows, wide, grad + block * wide * layer->width, cols);
+    return tpp__kern_squares(layer->wide, rows, wide, grad + block * wide * layer->wide_width,
+                             cols);
 }
 
 tpp_status tpp_layer_grad_squares(const tpp_layer *layer, const void *grads, double *out) {
@@ -84,7 +92,7 @@ tpp_status tpp_layer_grad_squares(const tpp_layer *layer, const void *grads, dou
         return tpp__fail(TPP_ERR_INVALID, "layer, grads or out is NULL");
     for (int32_t i = 0; i < layer->param_count; i++) {
         const tpp__param *param = &layer->params[i];
-        const char *grad = (const char *)grads + param->offset;
+        const char *grad = (const char *)grads + param->grad_offset;
         double *to = out + (int64_t)i * layer->blocks;
         for (int32_t b = 0; b < layer->blocks; b++)
             to[b] = 0;
@@ -94,7 +102,7 @@ tpp_status tpp_layer_grad_squares(const tpp_layer *layer, const void *grads, dou
                 if ((layer->first + b) % copies == 0) /* the first copy stands for all */
                     to[layer->first + b] = block_squares(layer, param, grad, b);
         } else if (layer->rank == 0) {
-            to[0] = tpp__kern_squares(layer->dtype, param->shard.rows, param->shard.cols, grad,
+            to[0] = tpp__kern_squares(layer->wide, param->shard.rows, param->shard.cols, grad,
                                       param->shard.cols);
         }
     }

@@ -87,7 +87,7 @@ static void seat_open(seat *s, const stage_layout *l, const tpp_schedule *schedu
         check(tpp_layer_init(layer, params, 7));
         s->layers[c] = layer;
         s->params[c] = params;
-        s->grads[c] = state_memory(info.state_bytes);
+        s->grads[c] = state_memory(info.grad_bytes);
     }
     tpp_stage_desc d = {.size = sizeof d,
                         .layers = s->layers,
@@ -117,7 +117,8 @@ static void gather(seat *lanes, int32_t tp, int32_t chunk, tpp_dtype dtype, stag
         tpp_param_info p = {.size = sizeof p};
         for (int32_t j = 0; j < tp; j++) {
             check(tpp_layer_param(lanes[j].layers[chunk], i, &p));
-            check(tpp_shard_join(&p.shard, (char *)lanes[j].grads[chunk] + p.offset, full, dtype));
+            check(tpp_shard_join(&p.shard, (char *)lanes[j].grads[chunk] + p.grad_offset, full,
+                                 dtype));
         }
         int64_t rows = p.shard.axis == TPP_AXIS_ROWS ? p.shard.valid : p.shard.rows;
         int64_t cols = p.shard.axis == TPP_AXIS_COLS ? p.shard.valid : p.shard.cols;

@@ -1,17 +1,38 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/tp_run.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 int64_t tp_width(tpp_dtype dtype) {
-    return dtype == TPP_F64 || dtype == TPP_I64 ? 8 : 4;
+    return dtype == TPP_F64 || dtype == TPP_I64 ? 8 : dtype == TPP_BF16 ? 2 : 4;
+}
+
+tpp_dtype tp_wide(tpp_dtype dtype) {
+    return dtype == TPP_BF16 ? TPP_F32 : dtype;
+}
+
+/* The nearest bfloat16, halves to even: a whole number of units of its last place. */
+static uint16_t tp_bf16(ref_real value) {
+    float x = (float)value; /* to be the number itself: inputs have few digits */
+    uint32_t bits;
+    int exponent;
+    frexpf(x, &exponent);
+    if (x != 0) {
+        float unit = ldexpf(1, exponent - 8);
+        x = rintf(x / unit) * unit;
+    }
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
 }
 
 void tp_store(tpp_dtype dtype, void *array, int64_t i, ref_real value) {
     if (dtype == TPP_F64)
         ((double *)array)[i] = (double)value;
+    else if (dtype == TPP_BF16)
+        ((uint16_t *)array)[i] = tp_bf16(value);
     else
         ((float *)array)[i] = (float)value;
 }
@@ -92,6 +113,11 @@ static tpp_status make_env(tp_rank *r, tpp_layer_env *env, tpp_comm *comm) {
     return TPP_OK;
 }
 
+/* Losses are of the type that sums are kept in. */
+static tpp_dtype out_type(const tp_rank *r) {
+    return r->full->targets ? tp_wide(r->setup->dtype) : r->setup->dtype;
+}
+
 /* The query's facts against what the test knows. */
 static tpp_status check_info(tp_rank *r) {
     const tp_full *f = r->full;
@@ -102,7 +128,9 @@ static tpp_status check_info(tp_rank *r) {
     TP_NEED(r->info.blocks == blocks);
     TP_NEED(r->info.params == f->params);
     TP_NEED(r->info.in_dtype == (f->ids ? TPP_I32 : s->dtype));
-    TP_NEED(r->info.out_dtype == s->dtype);
+    TP_NEED(r->info.out_dtype == out_type(r));
+    TP_NEED(r->info.grad_dtype == tp_wide(s->dtype));
+    TP_NEED(r->info.reserved1 == 0);
     TP_NEED(r->info.targets == (f->targets != NULL));
     TP_NEED(r->info.in_cols == local_cols(f->in_cols, f->in_split, blocks, s->ranks));
     TP_NEED(r->info.out_cols == local_cols(f->out_cols, f->out_split, blocks, s->ranks));
@@ -128,9 +156,14 @@ static int has_shape(const tpp_shard *s, const tp_tensor *t) {
     return rows == t->rows && cols == t->cols;
 }
 
+/* Where the parameters and gradients so far end. */
+typedef struct ends {
+    int64_t params, grads;
+} ends;
+
 /* One parameter: look at its facts, cut this rank's part out of the full tensor, zero
  * its gradient. */
-static tpp_status load_param(tp_rank *r, int32_t index, int64_t *end) {
+static tpp_status load_param(tp_rank *r, int32_t index, ends *end) {
     const tp_full *f = r->full;
     const char *prefix = r->setup->name ? r->setup->name : "";
     tpp_param_info p = {0};
@@ -143,10 +176,16 @@ static tpp_status load_param(tp_rank *r, int32_t index, int64_t *end) {
     TP_NEED(has_shape(&p.shard, &f->param[n]));
     TP_NEED(p.local_rows == tpp_shard_rows(&p.shard) && p.local_cols == tpp_shard_cols(&p.shard));
     int64_t bytes = p.local_rows * p.local_cols * r->width;
-    TP_NEED(p.offset % 64 == 0 && p.offset >= *end && p.offset + bytes <= r->info.state_bytes);
-    *end = p.offset + bytes;
+    TP_NEED(p.offset % 64 == 0 && p.offset >= end->params &&
+            p.offset + bytes <= r->info.state_bytes);
+    end->params = p.offset + bytes;
+    int64_t grad_bytes = bytes / r->width * tp_width(r->info.grad_dtype);
+    TP_NEED(p.grad_offset % 64 == 0 && p.grad_offset >= end->grads &&
+            p.grad_offset + grad_bytes <= r->info.grad_bytes);
+    end->grads = p.grad_offset + grad_bytes;
     r->shard[n] = p.shard;
     r->offset[n] = p.offset;
+    r->grad_offset[n] = p.grad_offset;
     int64_t count = f->param[n].rows * f->param[n].cols;
     void *full = calloc((size_t)(count > 0 ? count : 1), (size_t)r->width);
     TP_NEED(full);
@@ -156,7 +195,7 @@ static tpp_status load_param(tp_rank *r, int32_t index, int64_t *end) {
         tpp_shard_split(&p.shard, full, (char *)r->params.data + p.offset, r->setup->dtype);
     free(full);
     TP_TRY(status);
-    memset((char *)r->grads.data + p.offset, 0, (size_t)bytes);
+    memset((char *)r->grads.data + p.grad_offset, 0, (size_t)grad_bytes);
     return TPP_OK;
 }
 
@@ -169,14 +208,14 @@ static void make_memory(tp_rank *r) {
     call->batch = f->batch;
     call->seq = f->seq;
     call->in = matrix(&r->in, f->tokens, r->info.in_cols, r->info.in_dtype, fill);
-    call->out = matrix(&r->out, f->tokens, r->info.out_cols, s->dtype, fill);
-    call->grad_out = matrix(&r->grad_out, f->tokens, r->info.out_cols, s->dtype, fill);
+    call->out = matrix(&r->out, f->tokens, r->info.out_cols, r->info.out_dtype, fill);
+    call->grad_out = matrix(&r->grad_out, f->tokens, r->info.out_cols, r->info.out_dtype, fill);
     if (!f->ids)
         call->grad_in = matrix(&r->grad_in, f->tokens, r->info.in_cols, s->dtype, fill);
     call->saved_bytes = r->info.saved_bytes + (s->halves ? r->info.split_bytes : 0);
     call->scratch_bytes = r->info.scratch_bytes;
     r->params = tp_memory_new(r->info.state_bytes, TP_NAN);
-    r->grads = tp_memory_new(r->info.state_bytes, TP_NAN);
+    r->grads = tp_memory_new(r->info.grad_bytes, TP_NAN);
     r->saved = tp_memory_new(call->saved_bytes, fill);
     r->scratch = tp_memory_new(call->scratch_bytes, fill);
     call->params = r->params.data;
@@ -192,7 +231,7 @@ static void make_memory(tp_rank *r) {
 tpp_status tp_rank_open(tp_rank *r, const tp_case *c, const tp_full *full, const tp_setup *setup,
                         tpp_comm *comm, int32_t rank) {
     tpp_layer_env env;
-    int64_t end = 0;
+    ends end = {0, 0};
     *r = (tp_rank){0};
     r->full = full;
     r->setup = setup;

@@ -45,7 +45,7 @@ static void check_padding(const char *what, const tpp_mat *m, int64_t first, int
 
 static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count, int grad) {
     const tp_full *f = ranks[0].full;
-    int64_t width = ranks[0].width;
+    int64_t width = tp_width(grad ? ranks[0].setup->dtype : ranks[0].info.out_dtype);
     int64_t cols = grad ? f->in_cols : f->out_cols;
     int split = grad ? f->in_split : f->out_split;
     char *full = calloc((size_t)(f->tokens * cols + 1), (size_t)width);
@@ -66,12 +66,12 @@ static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count
 /* Every copy of a part has the bits that the full tensor got from one of them. */
 static void check_copies(const char *what, const tp_rank *r, int32_t n, const void *full) {
     const tpp_shard *s = &r->shard[n];
-    int64_t bytes = tpp_shard_rows(s) * tpp_shard_cols(s) * r->width;
+    int64_t bytes = tpp_shard_rows(s) * tpp_shard_cols(s) * tp_width(r->info.grad_dtype);
     char *part = malloc((size_t)bytes + 1);
     if (!part)
         abort();
-    assert_int_equal(tpp_shard_split(s, full, part, r->setup->dtype), TPP_OK);
-    assert_same_bits(what, (const char *)r->grads.data + r->offset[n], part, (uint64_t)bytes);
+    assert_int_equal(tpp_shard_split(s, full, part, r->info.grad_dtype), TPP_OK);
+    assert_same_bits(what, (const char *)r->grads.data + r->grad_offset[n], part, (uint64_t)bytes);
     free(part);
 }
 
@@ -79,10 +79,11 @@ static void check_copies(const char *what, const tp_rank *r, int32_t n, const vo
 static void check_param_padding(const tp_rank *r, int32_t n) {
     const tpp_shard *s = &r->shard[n];
     int64_t rows = tpp_shard_rows(s), cols = tpp_shard_cols(s);
-    const char *grad = (const char *)r->grads.data + r->offset[n];
+    const char *grad = (const char *)r->grads.data + r->grad_offset[n];
+    int64_t width = tp_width(r->info.grad_dtype);
     for (int64_t i = 0; s->axis != TPP_AXIS_NONE && i < rows * cols; i++) {
         int64_t at = tpp_shard_index(s, s->axis == TPP_AXIS_ROWS ? i / cols : i % cols);
-        if (at >= s->valid && !all_zero(grad + i * r->width, r->width))
+        if (at >= s->valid && !all_zero(grad + i * width, width))
             fail_msg("grad of %s: padding is not 0 at row %lld, column %lld",
                      r->full->param[n].name, (long long)(i / cols), (long long)(i % cols));
     }
@@ -91,17 +92,18 @@ static void check_param_padding(const tp_rank *r, int32_t n) {
 /* The gradient of parameter n: joined when it is split, else the same on all ranks. */
 static void *gather_grad(const tp_rank *ranks, int32_t count, int32_t n) {
     const tp_full *f = ranks[0].full;
-    int64_t bytes = f->param[n].rows * f->param[n].cols * ranks[0].width;
+    tpp_dtype dtype = ranks[0].info.grad_dtype;
+    int64_t bytes = f->param[n].rows * f->param[n].cols * tp_width(dtype);
     char *full = malloc((size_t)bytes + 1);
     if (!full)
         abort();
     memset(full, TP_NAN, (size_t)bytes);
     for (int32_t i = 0; i < count; i++) {
-        const char *part = (const char *)ranks[i].grads.data + ranks[i].offset[n];
+        const char *part = (const char *)ranks[i].grads.data + ranks[i].grad_offset[n];
         const tpp_shard *s = &ranks[i].shard[n];
         if (s->axis == TPP_AXIS_NONE && i > 0)
             assert_same_bits(f->param[n].name, part, full, (uint64_t)bytes);
-        assert_int_equal(tpp_shard_join(s, part, full, ranks[0].setup->dtype), TPP_OK);
+        assert_int_equal(tpp_shard_join(s, part, full, dtype), TPP_OK);
         check_param_padding(&ranks[i], n);
     }
     for (int32_t i = 0; i < count; i++)
@@ -116,6 +118,8 @@ tp_result *tp_gather(const tp_rank *ranks, int32_t count) {
     if (!r)
         abort();
     r->dtype = ranks[0].setup->dtype;
+    r->out_dtype = ranks[0].info.out_dtype;
+    r->grad_dtype = ranks[0].info.grad_dtype;
     r->params = f->params;
     r->tokens = f->tokens;
     r->in_cols = f->in_cols;
@@ -219,13 +223,13 @@ static double scale_of(const tp_full *full, int32_t n) {
 }
 
 void tp_check(const tp_result *result, const tp_full *full, double bound) {
-    assert_close("out", result->dtype, result->out, CLOSE_QUAD, full->out,
+    assert_close("out", result->out_dtype, result->out, CLOSE_QUAD, full->out,
                  result->tokens * result->out_cols, bound);
     if (result->grad_in)
         assert_close("grad_in", result->dtype, result->grad_in, CLOSE_QUAD, full->grad_in,
                      result->tokens * result->in_cols, bound);
     for (int32_t n = 0; n < result->params; n++)
-        assert_close_each(result->name[n], result->dtype, result->grad[n], CLOSE_QUAD,
+        assert_close_each(result->name[n], result->grad_dtype, result->grad[n], CLOSE_QUAD,
                           full->param[n].grad, result->count[n], bound, scale_of(full, n));
 }
 
@@ -238,11 +242,11 @@ static void same(const char *what, const char *tensor, const void *a, const void
 
 void tp_same(const char *what, const tp_result *a, const tp_result *b) {
     int64_t width = tp_width(a->dtype);
-    same(what, "out", a->out, b->out, a->tokens * a->out_cols * width);
+    same(what, "out", a->out, b->out, a->tokens * a->out_cols * tp_width(a->out_dtype));
     if (a->grad_in)
         same(what, "grad_in", a->grad_in, b->grad_in, a->tokens * a->in_cols * width);
     for (int32_t n = 0; n < a->params; n++)
-        same(what, a->name[n], a->grad[n], b->grad[n], a->count[n] * width);
+        same(what, a->name[n], a->grad[n], b->grad[n], a->count[n] * tp_width(a->grad_dtype));
 }
 
 void tp_near(const char *file, int line, double got, double want, double bound) {

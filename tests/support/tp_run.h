@@ -29,9 +29,9 @@ typedef struct tp_setup {
     const tpp_gemm_ops *gemm;
 } tp_setup;
 
-/* Unsplit results, elements of `dtype`. */
+/* Unsplit results: grad_in, elements of `dtype`; out of `out_dtype`; gradients of `grad_dtype`. */
 typedef struct tp_result {
-    tpp_dtype dtype;
+    tpp_dtype dtype, out_dtype, grad_dtype;
     int32_t params;
     int64_t tokens, in_cols, out_cols;
     void *out, *grad_in; /* grad_in is NULL for token ids */
@@ -52,7 +52,7 @@ typedef struct tp_rank {
     tpp_layer *layer;
     tpp_layer_info info;
     tpp_shard shard[TP_PARAMS]; /* in the order of full->param */
-    int64_t offset[TP_PARAMS];
+    int64_t offset[TP_PARAMS], grad_offset[TP_PARAMS];
     int64_t in_first, out_first; /* global columns of this rank */
     int64_t width;               /* bytes of an element */
     tp_memory in, out, grad_out, grad_in, params, grads, saved, scratch, targets;
@@ -104,5 +104,8 @@ void tp_near(const char *file, int line, double got, double want, double bound);
 /* Write elements; bytes of one. */
 void tp_store(tpp_dtype dtype, void *array, int64_t i, ref_real value);
 int64_t tp_width(tpp_dtype dtype);
+
+/* The type of gradients of parameters, and of losses: float32 for bfloat16. */
+tpp_dtype tp_wide(tpp_dtype dtype);
 
 #endif

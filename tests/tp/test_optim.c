@@ -28,8 +28,8 @@ static int64_t count_of(const tp_full *full, int32_t n) {
     return full->param[n].rows * full->param[n].cols;
 }
 
-static double element(const adam *a, const tp_memory *state, int32_t n, int64_t i) {
-    const char *at = (const char *)state->data + a->r.offset[n];
+static double grad_of(const adam *a, int32_t n, int64_t i) {
+    const char *at = (const char *)a->r.grads.data + a->r.grad_offset[n];
     return a->setup.dtype == TPP_F64 ? ((const double *)(const void *)at)[i]
                                      : (double)((const float *)(const void *)at)[i];
 }
@@ -40,7 +40,7 @@ static void adam_init(adam *a, const tp_case *c, tpp_dtype dtype) {
     a->setup.ranks = 1;
     a->setup.dtype = dtype;
     assert_int_equal(tp_rank_open(&a->r, c, a->full, &a->setup, NULL, 0), TPP_OK);
-    a->moments = tp_memory_new(2 * a->r.info.state_bytes, TP_ZERO);
+    a->moments = tp_memory_new(a->r.info.moments_bytes, TP_ZERO);
     for (int32_t n = 0; n < a->full->params; n++)
         a->count += count_of(a->full, n);
     a->p = calloc((size_t)a->count, sizeof *a->p);
@@ -81,7 +81,7 @@ static void plain_step(adam *a, const tpp_adamw_desc *d) {
     for (int32_t n = 0; n < a->full->params; n++) {
         double decay = is_decayed(a->full->param[n].name) ? d->decay : 0;
         for (int64_t i = 0; i < count_of(a->full, n); i++, k++) {
-            double g = element(a, &a->r.grads, n, i) * scale;
+            double g = grad_of(a, n, i) * scale;
             a->m[k] = b1 * a->m[k] + (1 - b1) * g;
             a->v[k] = b2 * a->v[k] + (1 - b2) * g * g;
             double m = a->m[k] / (1 - pow(b1, (double)d->step));
@@ -93,9 +93,9 @@ static void plain_step(adam *a, const tpp_adamw_desc *d) {
 
 static void random_grads(adam *a, uint64_t seed) {
     for (int32_t n = 0; n < a->full->params; n++) {
-        char *at = (char *)a->r.grads.data + a->r.offset[n];
+        char *at = (char *)a->r.grads.data + a->r.grad_offset[n];
         for (int64_t i = 0; i < count_of(a->full, n); i++)
-            tp_store(a->setup.dtype, at, i, (ref_real)(tp_random(&seed) * 3));
+            tp_store(a->r.info.grad_dtype, at, i, (ref_real)(tp_random(&seed) * 3));
     }
 }
 

@@ -55,11 +55,11 @@ static int in_one_sum(const char *name) {
 /* `many` is the gradient of `one` times `factor`. */
 static void check_multiple(const tp_result *one, const tp_result *many, int factor) {
     for (int32_t n = 0; n < one->params; n++) {
-        size_t bytes = (size_t)(one->count[n] * tp_width(one->dtype));
+        size_t bytes = (size_t)(one->count[n] * tp_width(one->grad_dtype));
         void *want = malloc(bytes + 1);
         assert_non_null(want);
         for (int64_t i = 0; i < one->count[n]; i++) {
-            if (one->dtype == TPP_F64)
+            if (one->grad_dtype == TPP_F64)
                 ((double *)want)[i] = factor * ((double *)one->grad[n])[i];
             else
                 ((float *)want)[i] = (float)factor * ((float *)one->grad[n])[i];
@@ -67,8 +67,8 @@ static void check_multiple(const tp_result *one, const tp_result *many, int fact
         if ((factor == 2 || factor == 4) && in_one_sum(one->name[n]))
             assert_same_bits(one->name[n], many->grad[n], want, bytes);
         else
-            assert_close(one->name[n], one->dtype, many->grad[n], one->dtype, want, one->count[n],
-                         one->dtype == TPP_F64 ? 1e-15 : 5e-7);
+            assert_close(one->name[n], one->grad_dtype, many->grad[n], one->grad_dtype, want,
+                         one->count[n], one->grad_dtype == TPP_F64 ? 1e-15 : 5e-7);
         free(want);
     }
 }
@@ -197,7 +197,7 @@ static void test_flight(void **state) {
         tp_result *gpipe = flown(&f, "F0F1F2B0B1B2");
         tp_result *zero = flown(&f, "F0F1I0F2I1W0I2W1W2");
         for (int32_t n = 0; n < want->params; n++) {
-            uint64_t bytes = (uint64_t)(want->count[n] * tp_width(want->dtype));
+            uint64_t bytes = (uint64_t)(want->count[n] * tp_width(want->grad_dtype));
             assert_same_bits(want->name[n], want->grad[n], gpipe->grad[n], bytes);
             assert_same_bits(want->name[n], want->grad[n], zero->grad[n], bytes);
         }

@@ -26,9 +26,9 @@
  *
  * A _create that fails sets *out to NULL.
  *
- * Matrices of a call are contiguous (their stride is 0 or cols) and do not overlap. `in` of tokens
- * and `targets` are the same on all ranks of env.comm. An empty batch is done at once, without
- * communication. Any call may also return TPP_ERR_TOO_NEW or TPP_ERR_OVERFLOW.
+ * Matrices of a call are contiguous (their stride is 0 or cols) and do not overlap. `in` of tokens,
+ * `targets` and `weights` are the same on all ranks of env.comm. An empty batch is done at once,
+ * without communication. Any call may also return TPP_ERR_TOO_NEW or TPP_ERR_OVERFLOW.
  *
  * A call that fails on one rank alone leaves the others waiting for it until their deadline: abort
  * the group (tpp_comm_abort), as executors do by themselves.
@@ -128,6 +128,7 @@ typedef struct tpp_layer_info {
     int64_t moments_bytes; /**< what tpp_layer_adamw keeps (optim.h) */
     tpp_dtype grad_dtype;  /**< of gradients; env.dtype but for TPP_BF16, which has TPP_F32 */
     uint32_t reserved1;    /**< 0 */
+    int64_t out_rows;      /**< rows of call.out: tokens, or 1 of a loss that is summed */
 } tpp_layer_info;
 
 /** How a parameter starts. */
@@ -162,8 +163,8 @@ typedef struct tpp_call {
     int64_t batch;    /**< sequences */
     int64_t seq;      /**< tokens of a sequence; tokens = batch * seq */
     tpp_mat in;       /**< [tokens, in_cols]; read by forward and backward */
-    tpp_mat out;      /**< [tokens, out_cols]; written by forward */
-    tpp_mat grad_out; /**< [tokens, out_cols]; read by backward */
+    tpp_mat out;      /**< [out_rows, out_cols]; written by forward */
+    tpp_mat grad_out; /**< [out_rows, out_cols]; read by backward */
     /** [tokens, in_cols]; written by backward; not used when `in` are ids */
     tpp_mat grad_in;
     const void *params;     /**< state_bytes, aligned to 64 */
@@ -173,6 +174,8 @@ typedef struct tpp_call {
     void *scratch;          /**< aligned to 64 */
     int64_t scratch_bytes;  /**< at least info.scratch_bytes */
     const int32_t *targets; /**< [tokens], of a loss */
+    const double *weights;  /**< [tokens], of a loss: what each token counts; NULL: 1 */
+    double weight_sum;      /**< what the mean of a loss divides by; 0: see loss.h */
 } tpp_call;
 
 /**

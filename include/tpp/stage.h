@@ -24,7 +24,9 @@
  *
  * A chunk whose layer takes token ids reads them from the step's data; a chunk whose layer takes
  * targets is the end of the model: its losses are kept per micro-batch, and its grad_out is
- * loss_weight for every token.
+ * loss_weight for every token, or once for a loss that is summed or a mean (loss.h). For the mean
+ * over tokens that count, however they are spread over micro-batches: TPP_LOSS_MEAN, loss_weight = 1
+ * and tpp_stage_set_weights with the step's weight sum.
  */
 
 #include <tpp/exec.h>
@@ -51,7 +53,9 @@ typedef struct tpp_stage_desc {
     int32_t halves;
     int64_t batch; /**< sequences of a micro-batch, >= 1 */
     int64_t seq;   /**< tokens of a sequence, >= 1 */
-    /** gradient of the step's loss by one token's loss; 0: 1 / (micros * batch * seq) */
+    /** gradient of the step's loss by what the loss layer gives (one token's loss, their sum, their
+     * mean); 0: 1 / (micros * rows): of a token's loss 1 / (micros * batch * seq), of a sum or a mean
+     * over each micro-batch 1 / micros */
     double loss_weight;
     /** tensor-parallel group, aborted when a run fails; NULL: that of layers[0] */
     tpp_comm *comm;
@@ -80,6 +84,16 @@ TPP_API tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *desc)
 TPP_API tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, const int32_t *targets);
 
 /**
+ * Set what the tokens of the next steps count, until it is called again; without, each counts 1.
+ *
+ * @param weights    [micros, batch * seq]; must stay until the steps are over; NULL: each 1.
+ * @param weight_sum what means divide by (tpp_call); 0: each micro-batch's own sum.
+ * @return TPP_OK; TPP_ERR_INVALID. Since: 0.1.
+ */
+TPP_API tpp_status tpp_stage_set_weights(tpp_stage *stage, const double *weights,
+                                         double weight_sum);
+
+/**
  * The callbacks; their ctx is a tpp_stage. No slot is NULL. enter and leave limit BLAS to one thread
  * per call (tpp_blas_single_begin), because the ranks of a run share it: a host that wants otherwise
  * copies the table and sets both to NULL.
@@ -89,8 +103,9 @@ TPP_API tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, cons
 TPP_API const tpp_stage_ops *tpp_stage_ops_get(void);
 
 /**
- * Sum of the token losses of each micro-batch of the last step: [micros] numbers, in float64; NULL
- * when no chunk has a loss.
+ * Sum of what the loss layer gave for each micro-batch of the last step (of its token losses, unless
+ * it makes a sum or a mean of them itself): [micros] numbers, in float64; NULL when no chunk has a
+ * loss.
  *
  * Memory: borrowed until destroy. Since: 0.1.
  */

@@ -67,21 +67,6 @@ void tpp__kern_norm_backward_weight(tpp_dtype dtype, int64_t rows, int64_t cols,
                                     const void *mean, const void *rstd, const void *dy,
                                     void *dgamma, void *dbeta);
 
-/* Cross-entropy over a block of columns of the logits.
- * max: m[r] = max(m[r], largest of z[r, 0 .. cols)).
- * sum: s[r] = sum of exp(z[r, c] - m[r]) over the block (overwrites).
- * grad: dz[r, c] = w[r] * (exp(z[r, c] - m[r]) / s[r] - (c == target[r] - first ? 1 : 0)), where
- * `first` is the global index of column 0; dz may be z.
- * z - m is computed first, so that -inf and 1e8 are right; all of a block may be -inf. m must be
- * finite and not below any z. */
-void tpp__kern_ce_max(tpp_dtype dtype, int64_t rows, int64_t cols, const void *z, int64_t ldz,
-                      void *m);
-void tpp__kern_ce_sum(tpp_dtype dtype, int64_t rows, int64_t cols, const void *z, int64_t ldz,
-                      const void *m, void *s);
-void tpp__kern_ce_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void *z, int64_t ldz,
-                       const void *m, const void *s, const void *w, const int32_t *target,
-                       int64_t first, void *dz, int64_t lddz);
-
 /* One head of causal attention, q k v o are [seq, width] with strides; query i sees keys 0 .. i.
  * o = softmax(scale * q k^T) v, in tiles of rows; lse[i] = log sum exp of row i's scores, saved for
  * backward.

@@ -16,7 +16,7 @@ static tpp_stage *lay_out(tpp__arena *arena, tpp_stage *stage) {
     stage->grads = tpp__arena_take(arena, stage->chunks, sizeof *stage->grads);
     stage->infos = tpp__arena_take(arena, stage->chunks, sizeof *stage->infos);
     stage->losses = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
-    stage->weights = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
+    stage->slopes = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
     stage->sums = tpp__arena_take(arena, stage->has_loss ? stage->micros : 0, sizeof *stage->sums);
     int64_t before = arena->used;
     stage->saved = tpp__arena_take(arena, stage->slots, stage->saved_bytes);
@@ -76,20 +76,20 @@ static tpp_status measure(tpp_stage *stage, const tpp_stage_desc *desc) {
 }
 
 static void fill(tpp_stage *stage, const tpp_stage_desc *desc) {
-    int64_t tokens = stage->batch * stage->seq;
-    double weight =
-        desc->loss_weight != 0 ? desc->loss_weight : 1 / ((double)desc->micros * (double)tokens);
     for (int32_t c = 0; c < desc->chunks; c++) {
         stage->layers[c] = desc->layers[c];
         stage->params[c] = desc->params[c];
         stage->grads[c] = desc->grads[c];
         stage->infos[c].size = sizeof stage->infos[c];
         tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &stage->infos[c]);
-        for (int64_t i = 0; i < tokens && stage->infos[c].targets; i++) {
+        int64_t rows = stage->infos[c].out_rows;
+        double weight =
+            desc->loss_weight != 0 ? desc->loss_weight : 1 / ((double)desc->micros * (double)rows);
+        for (int64_t i = 0; i < rows && stage->infos[c].targets; i++) {
             if (stage->infos[c].out_dtype == TPP_F32)
-                ((float *)(void *)stage->weights)[i] = (float)weight;
+                ((float *)(void *)stage->slopes)[i] = (float)weight;
             else
-                ((double *)(void *)stage->weights)[i] = weight;
+                ((double *)(void *)stage->slopes)[i] = weight;
         }
     }
 }
@@ -151,6 +151,17 @@ tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, const int32_
     }
     stage->ids = ids;
     stage->targets = targets;
+    return TPP_OK;
+}
+
+tpp_status tpp_stage_set_weights(tpp_stage *stage, const double *weights, double weight_sum) {
+    if (!stage)
+        return tpp__fail(TPP_ERR_INVALID, "stage is NULL");
+    if (!isfinite(weight_sum))
+        return tpp__fail(TPP_ERR_INVALID, "weight_sum = %g; it must be a finite number",
+                         weight_sum);
+    stage->weights = weights;
+    stage->weight_sum = weight_sum;
     return TPP_OK;
 }
 

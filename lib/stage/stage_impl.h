@@ -15,6 +15,8 @@ struct tpp_stage {
     bool halves;
     int64_t batch, seq;
     const int32_t *ids, *targets; /* of the next step */
+    const double *weights;        /* of its tokens; NULL: 1 */
+    double weight_sum;
     const tpp_layer **layers;
     const void **params;
     void **grads;
@@ -26,7 +28,7 @@ struct tpp_stage {
     int64_t scratch_bytes;
     int64_t work_bytes; /* saved and scratch of all slots */
     char *losses;       /* tokens of one micro-batch, in the layer's type */
-    char *weights;      /* the same number of loss_weight */
+    char *slopes;       /* gradients of them: as many times loss_weight */
     double *sums;       /* [micros] */
 };
 

@@ -8,26 +8,26 @@
 /* The callbacks: an executor's job becomes a call of a layer. */
 
 /* A view of memory that the layer will only read where it is `const`. */
-static tpp_mat view(const tpp_stage *stage, const void *data, int64_t cols, tpp_dtype dtype) {
-    tpp_mat mat = {.rows = stage->batch * stage->seq, .cols = cols, .dtype = dtype};
+static tpp_mat view(const void *data, int64_t rows, int64_t cols, tpp_dtype dtype) {
+    tpp_mat mat = {.rows = rows, .cols = cols, .dtype = dtype};
     memcpy(&mat.data, &data, sizeof data);
     return mat;
 }
 
 static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
     const tpp_layer_info *info = &stage->infos[job->chunk];
-    int64_t at = (int64_t)job->micro * stage->batch * stage->seq;
+    int64_t tokens = stage->batch * stage->seq, at = (int64_t)job->micro * tokens;
     const void *in = info->in_dtype == TPP_I32 ? stage->ids + at : job->in;
     tpp_call call = {
         .size = sizeof call,
         .batch = stage->batch,
         .seq = stage->seq,
-        .in = view(stage, in, info->in_cols, info->in_dtype),
-        .out =
-            view(stage, info->targets ? stage->losses : job->out, info->out_cols, info->out_dtype),
-        .grad_out = view(stage, info->targets ? stage->weights : job->grad_out, info->out_cols,
-                         info->out_dtype),
-        .grad_in = view(stage, job->grad_in, info->in_cols, info->in_dtype),
+        .in = view(in, tokens, info->in_cols, info->in_dtype),
+        .out = view(info->targets ? stage->losses : job->out, info->out_rows, info->out_cols,
+                    info->out_dtype),
+        .grad_out = view(info->targets ? stage->slopes : job->grad_out, info->out_rows,
+                         info->out_cols, info->out_dtype),
+        .grad_in = view(job->grad_in, tokens, info->in_cols, info->in_dtype),
         .params = stage->params[job->chunk],
         .grads = stage->grads[job->chunk],
         .saved = stage->saved + job->slot * stage->saved_bytes,
@@ -35,16 +35,18 @@ static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
         .scratch = stage->scratch,
         .scratch_bytes = stage->scratch_bytes,
         .targets = stage->targets ? stage->targets + at : NULL,
+        .weights = stage->weights ? stage->weights + at : NULL,
+        .weight_sum = stage->weight_sum,
     };
     return call;
 }
 
-/* Sum of the token losses, in order. */
-static double sum_losses(const tpp_stage *stage, tpp_dtype dtype) {
+/* Sum of what the layer gave, in order. */
+static double sum_losses(const tpp_stage *stage, const tpp_layer_info *info) {
     double sum = 0;
-    for (int64_t i = 0; i < stage->batch * stage->seq; i++)
-        sum += dtype == TPP_F32 ? (double)((float *)(void *)stage->losses)[i]
-                                : ((double *)(void *)stage->losses)[i];
+    for (int64_t i = 0; i < info->out_rows; i++)
+        sum += info->out_dtype == TPP_F32 ? (double)((float *)(void *)stage->losses)[i]
+                                          : ((double *)(void *)stage->losses)[i];
     return sum;
 }
 
@@ -98,7 +100,7 @@ static tpp_status forward(void *ctx, const tpp_stage_call *job) {
     tpp_stage *stage = ctx;
     tpp_status status = run(stage, job, tpp_layer_forward);
     if (status == TPP_OK && stage->infos[job->chunk].targets)
-        stage->sums[job->micro] = sum_losses(stage, stage->infos[job->chunk].out_dtype);
+        stage->sums[job->micro] = sum_losses(stage, &stage->infos[job->chunk]);
     return status;
 }
 

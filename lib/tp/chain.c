@@ -174,6 +174,7 @@ tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer
         chain->out_cols = layers[count - 1]->out_cols;
         chain->out_dtype = layers[count - 1]->out_dtype;
         chain->targets = layers[count - 1]->targets;
+        chain->one_row = layers[count - 1]->one_row;
     }
     if (chain->state_overflow)
         chain->child_count = 0; /* they stay the caller's */

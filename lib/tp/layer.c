@@ -2,6 +2,7 @@
 #include "tp/copies.h"
 #include "tp/layer_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq) {
@@ -58,6 +59,7 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
         .grad_bytes = layer->grad_bytes,
         .moments_bytes = tpp__moments_bytes(layer),
         .grad_dtype = layer->wide,
+        .out_rows = layer->one_row ? 1 : batch * seq,
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }
@@ -87,9 +89,9 @@ tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_param_info
 static tpp_status check_mat(const char *name, const tpp_mat *mat, int64_t rows, int64_t cols,
                             tpp_dtype dtype) {
     if (mat->rows != rows || mat->cols != cols)
-        return tpp__fail(
-            TPP_ERR_INVALID, "call.%s is [%lld, %lld]; it must be [batch * seq = %lld, %lld]", name,
-            (long long)mat->rows, (long long)mat->cols, (long long)rows, (long long)cols);
+        return tpp__fail(TPP_ERR_INVALID, "call.%s is [%lld, %lld]; it must be [%lld, %lld]", name,
+                         (long long)mat->rows, (long long)mat->cols, (long long)rows,
+                         (long long)cols);
     if (mat->dtype != dtype)
         return tpp__fail(TPP_ERR_INVALID, "call.%s.dtype is %s; it must be %s", name,
                          tpp__dtype_name(mat->dtype), tpp__dtype_name(dtype));
@@ -132,16 +134,20 @@ static tpp_status check_state(const tpp_layer *layer, const tpp_call *call, door
 
 static tpp_status check_mats(const tpp_layer *layer, const tpp_call *call, door want,
                              int64_t tokens) {
+    int64_t rows = layer->one_row ? 1 : tokens;
     tpp_status status = check_mat("in", &call->in, tokens, layer->in_cols, layer->in_dtype);
     if (status == TPP_OK && want.forward)
-        status = check_mat("out", &call->out, tokens, layer->out_cols, layer->out_dtype);
+        status = check_mat("out", &call->out, rows, layer->out_cols, layer->out_dtype);
     if (status == TPP_OK && !want.forward)
-        status = check_mat("grad_out", &call->grad_out, tokens, layer->out_cols, layer->out_dtype);
+        status = check_mat("grad_out", &call->grad_out, rows, layer->out_cols, layer->out_dtype);
     if (status == TPP_OK && (want.parts & TPP__INPUT) && layer->in_dtype == layer->dtype)
         status = check_mat("grad_in", &call->grad_in, tokens, layer->in_cols, layer->in_dtype);
     if (status == TPP_OK && layer->targets && !call->targets && tokens > 0)
         status = tpp__fail(TPP_ERR_INVALID, "call.targets is NULL; it must hold %lld numbers",
                            (long long)tokens);
+    if (status == TPP_OK && !isfinite(call->weight_sum))
+        status = tpp__fail(TPP_ERR_INVALID, "call.weight_sum = %g; it must be a finite number",
+                           call->weight_sum);
     return status;
 }
 
@@ -177,6 +183,8 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
         .split = halves ? (char *)call->saved + needs.saved : NULL,
         .scratch = tpp__arena_over(call->scratch, call->scratch_bytes),
         .targets = call->targets,
+        .weights = call->weights,
+        .weight_sum = call->weight_sum,
     };
     return TPP_OK;
 }
@@ -208,8 +216,11 @@ static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want
         status = check_call(layer, &call, want, &work);
     if (status != TPP_OK)
         return status;
-    if (work.tokens == 0)
-        return TPP_OK; /* as on every rank, so no collective is owed */
+    if (work.tokens == 0) { /* as on every rank, so no collective is owed */
+        if (want.forward && layer->one_row)
+            memset(work.out, 0, (size_t)(layer->out_cols * layer->width));
+        return TPP_OK;
+    }
     if (layer->blas_single)
         tpp_blas_single_begin();
     status = want.forward ? layer->ops->forward(layer, &work)

@@ -37,6 +37,8 @@ typedef struct tpp__work {
     char *split;
     tpp__arena scratch; /* passed by value: what a layer takes is free again when it returns */
     const int32_t *targets;
+    const double *weights; /* NULL: 1 */
+    double weight_sum;
 } tpp__work;
 
 typedef struct tpp__layer_ops {
@@ -73,6 +75,7 @@ struct tpp_layer {
     tpp_dtype in_dtype, out_dtype;
     int64_t in_cols, out_cols;
     bool targets;
+    bool one_row; /* out is [1, out_cols] */
     int32_t param_count;
     tpp__param *params;
     int64_t state_bytes, grad_bytes;

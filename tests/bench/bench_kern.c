@@ -3,6 +3,7 @@
  * beside a copy of the same buffer; the attention core as a part of sgemm's rate. Medians of
  * interleaved repeats. */
 #include "base/thread.h"
+#include "kern/cross_entropy.h"
 #include "kern/kern.h"
 #include "kern/row.h"
 
@@ -128,10 +129,11 @@ static void cross_entropy(void *ctx) {
     buffers *b = ctx;
     b->m[0] = -INFINITY;
     b->w[0] = 1;
-    tpp__kern_ce_max(TPP_F32, 1, LOGITS, b->logits, LOGITS, b->m);
-    tpp__kern_ce_sum(TPP_F32, 1, LOGITS, b->logits, LOGITS, b->m, b->s);
-    tpp__kern_ce_grad(TPP_F32, 1, LOGITS, b->logits, LOGITS, b->m, b->s, b->w, b->target, 0,
-                      b->gradient, LOGITS);
+    const tpp__ce_block block = {TPP_F32, 1, LOGITS, b->logits, LOGITS, 0};
+    const tpp__ce_rule plain = {.hit = 1};
+    tpp__kern_ce_max(&block, b->m);
+    tpp__kern_ce_sum(&block, b->m, b->s, NULL);
+    tpp__kern_ce_grad(&block, &plain, b->m, b->s, b->w, b->target, b->gradient, LOGITS);
 }
 
 static void fill(float *x, int64_t n, uint64_t key) {

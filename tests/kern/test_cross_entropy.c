@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "kern/cross_entropy.h"
 #include "kern/kern.h"
 #include "support/close.h"
 #include "support/kern_truth.h"
@@ -50,20 +51,30 @@ static char *block(const entropy *e, void *matrix, int64_t b) {
     return (char *)matrix + b * (e->cols / e->blocks) * (e->dtype == TPP_F32 ? 4 : 8);
 }
 
-static void run(entropy *e) {
+static const tpp__ce_rule plain = {.hit = 1};
+
+static tpp__ce_block part_of(const entropy *e, int64_t b) {
     int64_t n = e->cols / e->blocks;
+    return (tpp__ce_block){e->dtype, e->rows, n, block(e, e->z, b), e->cols, b * n};
+}
+
+static void run(entropy *e) {
     kern_fill_value(e->dtype, e->m, e->rows, -INFINITY);
     kern_fill_value(e->dtype, e->s, e->rows, 0);
-    for (int64_t b = 0; b < e->blocks; b++)
-        tpp__kern_ce_max(e->dtype, e->rows, n, block(e, e->z, b), e->cols, e->m);
     for (int64_t b = 0; b < e->blocks; b++) {
+        tpp__ce_block part = part_of(e, b);
+        tpp__kern_ce_max(&part, e->m);
+    }
+    for (int64_t b = 0; b < e->blocks; b++) {
+        tpp__ce_block part = part_of(e, b);
         kern_fill_value(e->dtype, e->part, e->rows, NAN);
-        tpp__kern_ce_sum(e->dtype, e->rows, n, block(e, e->z, b), e->cols, e->m, e->part);
+        tpp__kern_ce_sum(&part, e->m, e->part, NULL);
         tpp__kern_add(e->dtype, e->rows, e->part, e->s);
     }
-    for (int64_t b = 0; b < e->blocks; b++)
-        tpp__kern_ce_grad(e->dtype, e->rows, n, block(e, e->z, b), e->cols, e->m, e->s, e->w,
-                          e->target, b * n, block(e, e->dz, b), e->cols);
+    for (int64_t b = 0; b < e->blocks; b++) {
+        tpp__ce_block part = part_of(e, b);
+        tpp__kern_ce_grad(&part, &plain, e->m, e->s, e->w, e->target, block(e, e->dz, b), e->cols);
+    }
     for (int64_t r = 0; r < e->rows; r++) {
         double at = kern_get(e->dtype, e->z, r * e->cols + e->target[r]);
         double m = kern_get(e->dtype, e->m, r);
@@ -172,7 +183,8 @@ static void blocks_and_in_place(void **state) {
         memcpy(dz, e.z, bytes);
         for (int64_t first = 0; first < 60; first += 12) {
             char *part = (char *)dz + first * (d == TPP_F32 ? 4 : 8);
-            tpp__kern_ce_grad(d, 4, 12, part, 60, e.m, e.s, e.w, e.target, first, part, 60);
+            tpp__ce_block b = {d, 4, 12, part, 60, first};
+            tpp__kern_ce_grad(&b, &plain, e.m, e.s, e.w, e.target, part, 60);
         }
         assert_same_bits("dz", dz, e.dz, bytes);
         free(dz);
@@ -182,13 +194,14 @@ static void blocks_and_in_place(void **state) {
 
 static void no_columns(void **state) {
     (void)state;
-    float m[2] = {3, -INFINITY}, s[2] = {NAN, NAN}, w[2] = {1, 1};
+    float m[2] = {3, -INFINITY}, s[2] = {NAN, NAN}, t[2] = {NAN, NAN}, w[2] = {1, 1};
     int32_t target[2] = {0, 0};
-    tpp__kern_ce_max(TPP_F32, 2, 0, NULL, 0, m);
+    tpp__ce_block none = {.dtype = TPP_F32, .rows = 2};
+    tpp__kern_ce_max(&none, m);
     assert_true(m[0] == 3 && m[1] == -INFINITY);
-    tpp__kern_ce_sum(TPP_F32, 2, 0, NULL, 0, m, s);
-    assert_true(s[0] == 0 && s[1] == 0);
-    tpp__kern_ce_grad(TPP_F32, 2, 0, NULL, 0, m, s, w, target, 0, NULL, 0);
+    tpp__kern_ce_sum(&none, m, s, t);
+    assert_true(s[0] == 0 && s[1] == 0 && t[0] == 0 && t[1] == 0);
+    tpp__kern_ce_grad(&none, &plain, m, s, w, target, s, 0);
 }
 
 int main(void) {

@@ -35,7 +35,8 @@ static void flow_free(const ref_size *size, flow *f) {
 void ref_gpt_forward(const ref_size *size, const ref_gpt *p, const int32_t *ids,
                      const int32_t *targets, ref_real *loss) {
     flow f = flow_of(size, p, ids);
-    ref_loss_forward(size->batch * size->seq, size->vocab, f.logits, targets, loss);
+    ref_loss_forward(size->batch * size->seq, &(ref_loss){.vocab = size->vocab}, f.logits, targets,
+                     loss);
     flow_free(size, &f);
 }
 
@@ -47,7 +48,7 @@ void ref_gpt_backward(const ref_size *size, const ref_gpt *p, const int32_t *ids
     ref_real *dnormed = ref_new(rows * size->hidden);
     ref_real *dx = ref_new(rows * size->hidden);
     ref_real *dy = ref_new(rows * size->hidden);
-    ref_loss_backward(rows, size->vocab, f.logits, targets, dloss, dlogits);
+    ref_loss_backward(rows, &(ref_loss){.vocab = size->vocab}, f.logits, targets, dloss, dlogits);
     ref_linear_backward(rows, size->hidden, size->vocab, f.normed, p->head, dlogits, dnormed,
                         grad->head, NULL);
     ref_norm_backward(rows, size->hidden, size->epsilon, &p->norm, f.x[size->blocks], dnormed, dx,

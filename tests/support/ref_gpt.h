@@ -134,10 +134,21 @@ void ref_embedding_forward(const ref_size *size, const ref_real *tokens, const r
 void ref_embedding_backward(const ref_size *size, const int32_t *ids, const ref_real *dy,
                             ref_real *dtokens, ref_real *dpositions);
 
-/* loss[i] = log(sum_j exp(z[i, j])) - z[i, target[i]]. */
-void ref_loss_forward(int64_t rows, int64_t vocab, const ref_real *z, const int32_t *target,
+/* loss[i] = l - sum_j q_j z[i, j] + z_loss * l^2, l = log(sum_j exp(z[i, j])); q is 1 at the target,
+ * spread by label smoothing over all classes or over the others; of weight[i] (NULL: 1), 0 when
+ * ignored. Kept per token, or one sum, or the sum over the weights' sum (weight_sum unless 0). */
+enum { REF_TOKENS = 0, REF_SUM = 1, REF_MEAN = 2 };
+typedef struct ref_loss {
+    int64_t vocab;
+    int ignores, others, reduction;
+    int32_t ignore;
+    ref_real smoothing, z_loss;
+    const double *weight;
+    double weight_sum;
+} ref_loss;
+void ref_loss_forward(int64_t rows, const ref_loss *p, const ref_real *z, const int32_t *target,
                       ref_real *loss);
-void ref_loss_backward(int64_t rows, int64_t vocab, const ref_real *z, const int32_t *target,
+void ref_loss_backward(int64_t rows, const ref_loss *p, const ref_real *z, const int32_t *target,
                        const ref_real *dloss, ref_real *dz);
 
 /* Token losses of the whole model: embedding, blocks, norm, output head, cross-entropy. */

@@ -62,6 +62,16 @@ static int32_t *random_ids(int64_t count, int64_t below, uint64_t *state) {
     return ids;
 }
 
+/* 0, 0.5 .. 3.5: also tokens that do not count. */
+static double *random_weights(int64_t count, uint64_t *state) {
+    double *weights = calloc((size_t)(count > 0 ? count : 1), sizeof *weights);
+    if (!weights)
+        abort();
+    for (int64_t i = 0; i < count; i++)
+        weights[i] = (double)(next(state) % 8) / 2;
+    return weights;
+}
+
 void tp_full_answer(const tp_case *c, tp_full *full) {
     c->kind->reference(c->desc, full);
 }
@@ -81,9 +91,13 @@ tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq, uint64_t s
         f->in = random_numbers(f->tokens * f->in_cols, 1, &state);
     if (f->targets_below)
         f->targets = random_ids(f->tokens, f->targets_below, &state);
-    f->out = ref_new(f->tokens * f->out_cols);
+    for (int64_t i = 0; f->ignores && i < f->tokens; i += 3)
+        f->targets[i] = f->ignore;
+    f->out_rows = f->one_row ? 1 : f->tokens;
+    f->out = ref_new(f->out_rows * f->out_cols);
     f->grad_in = ref_new(f->tokens * f->in_cols);
-    f->grad_out = random_numbers(f->tokens * f->out_cols, 1, &state);
+    f->grad_out = random_numbers(f->out_rows * f->out_cols, 1, &state);
+    f->weights = f->weighted ? random_weights(f->tokens, &state) : NULL;
     for (int32_t i = 0; i < f->params; i++) {
         int64_t count = f->param[i].rows * f->param[i].cols;
         f->param[i].value = random_numbers(count, 0.5, &state);
@@ -111,6 +125,7 @@ void tp_full_free(tp_full *full) {
     free(full->grad_in);
     free(full->ids);
     free(full->targets);
+    free(full->weights);
     free(full);
 }
 

@@ -25,8 +25,15 @@ typedef struct tp_full {
     int in_split, out_split;   /* 1: a rank has its own columns */
     int64_t ids_below;         /* > 0: the input is token ids */
     int64_t targets_below;     /* > 0: there are targets */
+    int one_row;               /* 1: out is [1, out_cols] */
+    int weighted;              /* 1: tokens have weights */
+    int ignores;               /* 1: every third target is `ignore` */
+    int32_t ignore;
+    int64_t out_rows;
     ref_real *in, *out, *grad_out, *grad_in;
     int32_t *ids, *targets;
+    double *weights;
+    double weight_sum; /* of the call */
     int32_t params;
     tp_tensor param[TP_PARAMS];
 } tp_full;
@@ -52,6 +59,9 @@ typedef struct tp_gpt_desc {
 
 extern const tp_kind tp_kind_linear, tp_kind_mlp, tp_kind_attention, tp_kind_norm,
     tp_kind_embedding, tp_kind_loss, tp_kind_block, tp_kind_gpt;
+
+/* Tokens have weights. */
+extern const tp_kind tp_kind_loss_weighted;
 
 /* The same with TPP_ENV_UNEVEN. */
 extern const tp_kind tp_kind_linear_uneven, tp_kind_mlp_uneven;

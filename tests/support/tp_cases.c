@@ -67,8 +67,29 @@ static const tpp_norm_desc norm_rms = {sizeof norm_rms, 0, 37, 0, TPP_NORM_RMS, 
 static const tpp_embedding_desc embedding = {sizeof embedding, 0, 13, 9, 70, 0};
 static const tpp_embedding_desc embedding_bare = {sizeof embedding_bare, 0, 3, 1, 0, 0};
 
-static const tpp_loss_desc loss = {sizeof loss, 0, 29};
-static const tpp_loss_desc loss_tiny = {sizeof loss_tiny, 0, 1};
+static const tpp_loss_desc loss = {.size = sizeof loss, .vocab = 29};
+static const tpp_loss_desc loss_tiny = {.size = sizeof loss_tiny, .vocab = 1};
+static const tpp_loss_desc loss_ignore = {
+    .size = sizeof loss_ignore, .flags = TPP_LOSS_IGNORE, .vocab = 21, .ignore = -100};
+static const tpp_loss_desc loss_smooth = {
+    .size = sizeof loss_smooth, .vocab = 29, .smoothing = 0.125};
+static const tpp_loss_desc loss_others = {.size = sizeof loss_others,
+                                          .flags = TPP_LOSS_SMOOTH_OTHERS,
+                                          .vocab = 13,
+                                          .smoothing = 0.25,
+                                          .z_loss = 0.0625};
+static const tpp_loss_desc loss_sum = {.size = sizeof loss_sum,
+                                       .flags = TPP_LOSS_IGNORE, /* of a class */
+                                       .vocab = 13,
+                                       .ignore = 3,
+                                       .reduction = TPP_LOSS_SUM};
+static const tpp_loss_desc loss_mean = {.size = sizeof loss_mean,
+                                        .flags = TPP_LOSS_IGNORE,
+                                        .vocab = 29,
+                                        .ignore = INT32_MIN,
+                                        .reduction = TPP_LOSS_MEAN,
+                                        .smoothing = 0.125,
+                                        .z_loss = 0.03125};
 
 static const tpp_block_desc block = {.size = sizeof block, .hidden = 24, .ffn = 40, .heads = 8};
 static const tpp_block_desc block_erf = {
@@ -128,6 +149,11 @@ const tp_case tp_cases[] = {
     {"embedding, no positions", &tp_kind_embedding, &embedding_bare},
     {"loss", &tp_kind_loss, &loss},
     {"loss, one class", &tp_kind_loss, &loss_tiny},
+    {"loss, ignore", &tp_kind_loss, &loss_ignore},
+    {"loss, smoothing", &tp_kind_loss, &loss_smooth},
+    {"loss, smoothing others, z-loss", &tp_kind_loss_weighted, &loss_others},
+    {"loss, sum, ignore a class", &tp_kind_loss, &loss_sum},
+    {"loss, weighted mean, all options", &tp_kind_loss_weighted, &loss_mean},
     {"block", &tp_kind_block, &block},
     {"block, erf", &tp_kind_block, &block_erf},
     {"block, llama", &tp_kind_block, &block_llama},

@@ -44,22 +44,50 @@ static tpp_status loss_create(tpp_layer **out, const tpp_layer_env *env, const v
     return tpp_loss_create(out, env, desc);
 }
 
+static void loss_ends(tp_full *full, const tpp_loss_desc *d) {
+    full->targets_below = d->vocab;
+    full->ignores = d->flags & TPP_LOSS_IGNORE;
+    full->ignore = d->ignore;
+    full->one_row = d->reduction != TPP_LOSS_TOKENS;
+}
+
+static ref_loss loss_of(const tp_full *full, const tpp_loss_desc *d) {
+    return (ref_loss){
+        .vocab = d->vocab,
+        .ignores = full->ignores,
+        .others = (d->flags & TPP_LOSS_SMOOTH_OTHERS) != 0,
+        .reduction = d->reduction == TPP_LOSS_SUM    ? REF_SUM
+                     : d->reduction == TPP_LOSS_MEAN ? REF_MEAN
+                                                     : REF_TOKENS,
+        .ignore = d->ignore,
+        .smoothing = (ref_real)d->smoothing,
+        .z_loss = (ref_real)d->z_loss,
+        .weight = full->weights,
+        .weight_sum = full->weight_sum,
+    };
+}
+
 static void loss_describe(const void *desc, tp_full *full) {
     const tpp_loss_desc *d = desc;
     full->in_cols = d->vocab;
     full->in_split = 1;
     full->out_cols = 1;
-    full->targets_below = d->vocab;
+    loss_ends(full, d);
+}
+
+static void weighted_describe(const void *desc, tp_full *full) {
+    loss_describe(desc, full);
+    full->weighted = 1;
 }
 
 static void loss_reference(const void *desc, tp_full *full) {
-    const tpp_loss_desc *d = desc;
-    ref_loss_forward(full->tokens, d->vocab, full->in, full->targets, full->out);
-    ref_loss_backward(full->tokens, d->vocab, full->in, full->targets, full->grad_out,
-                      full->grad_in);
+    ref_loss p = loss_of(full, desc);
+    ref_loss_forward(full->tokens, &p, full->in, full->targets, full->out);
+    ref_loss_backward(full->tokens, &p, full->in, full->targets, full->grad_out, full->grad_in);
 }
 
 const tp_kind tp_kind_loss = {loss_create, loss_describe, loss_reference};
+const tp_kind tp_kind_loss_weighted = {loss_create, weighted_describe, loss_reference};
 
 /* block.h */
 

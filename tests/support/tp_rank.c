@@ -70,7 +70,7 @@ static void load(const tpp_mat *m, const ref_real *full, int64_t full_cols, int6
 
 /* A checksum (FNV-1a) of what a call may only read. */
 static uint64_t sum_of_inputs(const tp_rank *r) {
-    const tp_memory *inputs[] = {&r->in, &r->grad_out, &r->params, &r->targets};
+    const tp_memory *inputs[] = {&r->in, &r->grad_out, &r->params, &r->targets, &r->weights};
     uint64_t sum = 0xcbf29ce484222325u;
     for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++) {
         const unsigned char *bytes = inputs[k]->data;
@@ -94,6 +94,9 @@ void tp_rank_load(tp_rank *r, const tp_full *full) {
     load(&r->call.grad_out, full->grad_out, full->out_cols, r->out_first, 0);
     if (full->targets)
         memcpy(r->targets.data, full->targets, (size_t)full->tokens * sizeof *full->targets);
+    if (full->weights)
+        memcpy(r->weights.data, full->weights, (size_t)full->tokens * sizeof *full->weights);
+    r->call.weight_sum = full->weight_sum;
     tp_rank_seal(r);
 }
 
@@ -132,6 +135,7 @@ static tpp_status check_info(tp_rank *r) {
     TP_NEED(r->info.grad_dtype == tp_wide(s->dtype));
     TP_NEED(r->info.reserved1 == 0);
     TP_NEED(r->info.targets == (f->targets != NULL));
+    TP_NEED(r->info.out_rows == f->out_rows);
     TP_NEED(r->info.in_cols == local_cols(f->in_cols, f->in_split, blocks, s->ranks));
     TP_NEED(r->info.out_cols == local_cols(f->out_cols, f->out_split, blocks, s->ranks));
     TP_NEED(r->info.flags == 0 && r->info.reserved0 == 0);
@@ -208,8 +212,8 @@ static void make_memory(tp_rank *r) {
     call->batch = f->batch;
     call->seq = f->seq;
     call->in = matrix(&r->in, f->tokens, r->info.in_cols, r->info.in_dtype, fill);
-    call->out = matrix(&r->out, f->tokens, r->info.out_cols, r->info.out_dtype, fill);
-    call->grad_out = matrix(&r->grad_out, f->tokens, r->info.out_cols, r->info.out_dtype, fill);
+    call->out = matrix(&r->out, f->out_rows, r->info.out_cols, r->info.out_dtype, fill);
+    call->grad_out = matrix(&r->grad_out, f->out_rows, r->info.out_cols, r->info.out_dtype, fill);
     if (!f->ids)
         call->grad_in = matrix(&r->grad_in, f->tokens, r->info.in_cols, s->dtype, fill);
     call->saved_bytes = r->info.saved_bytes + (s->halves ? r->info.split_bytes : 0);
@@ -225,6 +229,10 @@ static void make_memory(tp_rank *r) {
     if (f->targets) {
         r->targets = tp_memory_new(f->tokens * (int64_t)sizeof *f->targets, fill);
         call->targets = r->targets.data;
+    }
+    if (f->weights) {
+        r->weights = tp_memory_new(f->tokens * (int64_t)sizeof *f->weights, fill);
+        call->weights = r->weights.data;
     }
 }
 
@@ -303,4 +311,5 @@ void tp_rank_free(tp_rank *r) {
     tp_memory_free(&r->saved);
     tp_memory_free(&r->scratch);
     tp_memory_free(&r->targets);
+    tp_memory_free(&r->weights);
 }

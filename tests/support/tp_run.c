@@ -46,16 +46,16 @@ static void check_padding(const char *what, const tpp_mat *m, int64_t first, int
 static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count, int grad) {
     const tp_full *f = ranks[0].full;
     int64_t width = tp_width(grad ? ranks[0].setup->dtype : ranks[0].info.out_dtype);
-    int64_t cols = grad ? f->in_cols : f->out_cols;
+    int64_t rows = grad ? f->tokens : f->out_rows, cols = grad ? f->in_cols : f->out_cols;
     int split = grad ? f->in_split : f->out_split;
-    char *full = calloc((size_t)(f->tokens * cols + 1), (size_t)width);
+    char *full = calloc((size_t)(rows * cols + 1), (size_t)width);
     if (!full)
         abort();
     for (int32_t i = 0; i < count; i++) {
         const tpp_mat *m = grad ? &ranks[i].call.grad_in : &ranks[i].call.out;
         int64_t first = grad ? ranks[i].in_first : ranks[i].out_first;
         if (!split && i > 0)
-            assert_same_bits(what, m->data, full, (uint64_t)(f->tokens * cols * width));
+            assert_same_bits(what, m->data, full, (uint64_t)(rows * cols * width));
         if (split)
             check_padding(what, m, first, cols, width);
         place(full, cols, m, first, width);
@@ -123,6 +123,7 @@ tp_result *tp_gather(const tp_rank *ranks, int32_t count) {
     r->params = f->params;
     r->tokens = f->tokens;
     r->in_cols = f->in_cols;
+    r->out_rows = f->out_rows;
     r->out_cols = f->out_cols;
     r->out = gather_matrix("out", ranks, count, 0);
     if (!f->ids)
@@ -224,7 +225,7 @@ static double scale_of(const tp_full *full, int32_t n) {
 
 void tp_check(const tp_result *result, const tp_full *full, double bound) {
     assert_close("out", result->out_dtype, result->out, CLOSE_QUAD, full->out,
-                 result->tokens * result->out_cols, bound);
+                 result->out_rows * result->out_cols, bound);
     if (result->grad_in)
         assert_close("grad_in", result->dtype, result->grad_in, CLOSE_QUAD, full->grad_in,
                      result->tokens * result->in_cols, bound);
@@ -242,7 +243,7 @@ static void same(const char *what, const char *tensor, const void *a, const void
 
 void tp_same(const char *what, const tp_result *a, const tp_result *b) {
     int64_t width = tp_width(a->dtype);
-    same(what, "out", a->out, b->out, a->tokens * a->out_cols * tp_width(a->out_dtype));
+    same(what, "out", a->out, b->out, a->out_rows * a->out_cols * tp_width(a->out_dtype));
     if (a->grad_in)
         same(what, "grad_in", a->grad_in, b->grad_in, a->tokens * a->in_cols * width);
     for (int32_t n = 0; n < a->params; n++)

@@ -33,7 +33,7 @@ typedef struct tp_setup {
 typedef struct tp_result {
     tpp_dtype dtype, out_dtype, grad_dtype;
     int32_t params;
-    int64_t tokens, in_cols, out_cols;
+    int64_t tokens, in_cols, out_rows, out_cols;
     void *out, *grad_in; /* grad_in is NULL for token ids */
     void *grad[TP_PARAMS];
     int64_t count[TP_PARAMS];
@@ -55,7 +55,7 @@ typedef struct tp_rank {
     int64_t offset[TP_PARAMS], grad_offset[TP_PARAMS];
     int64_t in_first, out_first; /* global columns of this rank */
     int64_t width;               /* bytes of an element */
-    tp_memory in, out, grad_out, grad_in, params, grads, saved, scratch, targets;
+    tp_memory in, out, grad_out, grad_in, params, grads, saved, scratch, targets, weights;
     uint64_t inputs; /* checksum of what calls only read */
     tpp_call call;
 } tp_rank;

@@ -30,7 +30,7 @@ static tpp_layer *norm(const tpp_layer_env *env, int64_t cols) {
 }
 
 static tpp_layer *loss(const tpp_layer_env *env, int64_t vocab) {
-    tpp_loss_desc d = {sizeof d, 0, vocab};
+    tpp_loss_desc d = {.size = sizeof d, .vocab = vocab};
     tpp_layer *layer = NULL;
     assert_int_equal(tpp_loss_create(&layer, env, &d), TPP_OK);
     return layer;

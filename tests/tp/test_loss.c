@@ -21,7 +21,8 @@ typedef struct logits {
 } logits;
 
 static void logits_init(logits *l, int64_t vocab, int64_t tokens) {
-    *l = (logits){{sizeof l->desc, 0, vocab}, {"loss", &tp_kind_loss, &l->desc}, NULL};
+    *l = (logits){.desc = {.size = sizeof l->desc, .vocab = vocab}};
+    l->c = (tp_case){"loss", &tp_kind_loss, &l->desc};
     l->full = tp_full_inputs(&l->c, 1, tokens, 1);
     for (int64_t i = 0; i < tokens; i++)
         l->full->grad_out[i] = 1;
@@ -206,7 +207,7 @@ static void check_share(int32_t rank, const tp_kind *kind, const void *desc, int
 }
 
 static void test_large_vocabulary(void **state) {
-    static const tpp_loss_desc loss = {sizeof loss, 0, 129280};
+    static const tpp_loss_desc loss = {.size = sizeof loss, .vocab = 129280};
     static const tpp_embedding_desc embedding = {sizeof embedding, 0, 129280, 2, 0, 0};
     static const tpp_linear_desc head = {
         sizeof head, TPP_LINEAR_PAD | TPP_LINEAR_NO_BIAS, TPP_LINEAR_COLUMN, 0, 2, 129280, 0};

@@ -123,7 +123,7 @@ static void test_reference_gemm(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[64] = {{0}};
+    struct CMUnitTest tests[256] = {{0}};
     size_t count = 0;
     for (const tp_case *c = tp_cases; c->name; c++)
         tests[count++] = (struct CMUnitTest){c->name, test_degrees, NULL, NULL, (void *)(size_t)c};

@@ -58,6 +58,11 @@ static const expected table[] = {
     {"embedding, no positions", 1, 1, 0, 0, 0, 0, 0},
     {"loss", 2, 0, 3, 0, 0, 0, 0},
     {"loss, one class", 2, 0, 3, 0, 0, 0, 0},
+    {"loss, ignore", 2, 0, 3, 0, 0, 0, 0},
+    {"loss, smoothing", 2, 0, 4, 0, 0, 0, 0},
+    {"loss, smoothing others, z-loss", 2, 0, 4, 0, 0, 0, 0},
+    {"loss, sum, ignore a class", 2, 0, 3, 0, 0, 0, 0},
+    {"loss, weighted mean, all options", 2, 0, 4, 0, 0, 0, 0},
     {"block", 2, 2, 0, 2, 2, 0, 0},
     {"block, erf", 2, 2, 0, 2, 2, 0, 0},
     {"block, llama", 2, 2, 0, 2, 2, 0, 0},
@@ -209,7 +214,7 @@ static void test_overlap(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[64] = {{0}};
+    struct CMUnitTest tests[256] = {{0}};
     size_t count = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         tests[count++] =

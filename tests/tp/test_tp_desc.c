@@ -40,7 +40,7 @@ static all right(void) {
         .attention = {.size = sizeof a.attention, .hidden = 24, .heads = 12},
         .norm = {sizeof a.norm, 0, 6, 0, 0, 0},
         .embedding = {sizeof a.embedding, 0, 7, 6, 5, 0},
-        .loss = {sizeof a.loss, 0, 7},
+        .loss = {.size = sizeof a.loss, .vocab = 7},
         .block = {.size = sizeof a.block, .hidden = 24, .heads = 12},
     };
     return a;
@@ -185,6 +185,13 @@ static void test_others(void **state) {
     REFUSE(embedding, embedding, init_std, -1.0, "-1");
     REFUSE(loss, loss, vocab, 0, "0");
     REFUSE(loss, loss, vocab, -7, "-7");
+    REFUSE(loss, loss, reduction, 3, "3");
+    REFUSE(loss, loss, reduction, -1, "-1");
+    REFUSE(loss, loss, smoothing, 1, "1");
+    REFUSE(loss, loss, smoothing, -0.5, "-0.5");
+    REFUSE(loss, loss, smoothing, NAN, "nan");
+    REFUSE(loss, loss, z_loss, -0.25, "-0.25");
+    REFUSE(loss, loss, z_loss, INFINITY, "inf");
     REFUSE(block, block, hidden, 0, "0");
     REFUSE(block, block, ffn, -1, "-1");
     REFUSE(block, block, heads, 0, "0");

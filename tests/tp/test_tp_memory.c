@@ -119,8 +119,10 @@ static void test_saved(void **state) {
 
 static void test_saved_loss(void **state) {
     (void)state;
-    for (int32_t t = 1; t <= 8; t *= 2)
-        check_saved("loss", t, 3 * 3 * 67, 3);
+    for (int32_t t = 1; t <= 8; t *= 2) {
+        check_saved("loss", t, 2 * 3 * 67, 2);
+        check_saved("loss, smoothing", t, 2 * 3 * 67, 2);
+    }
 }
 
 static void test_saved_block(void **state) {

@@ -90,7 +90,7 @@ static void test_empty(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[64] = {{0}};
+    struct CMUnitTest tests[256] = {{0}};
     size_t count = 0;
     for (const tp_case *c = tp_cases; c->name; c++)
         tests[count++] = (struct CMUnitTest){c->name, test_kind, NULL, NULL, (void *)(size_t)c};

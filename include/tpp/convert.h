@@ -10,7 +10,7 @@
  *     float x[3] = {1, 2.5f, -3};
  *     tpp_convert(half, TPP_BF16, x, TPP_F32, 3);
  *
- * bfloat16 (TPP_BF16) has float32's range and the first 8 of its 24 significant bits, u = 2^-9 of
+ * bfloat16 (TPP_BF16) has float32's range and the first 8 of its 24 significant bits, u = 2^-8 of
  * a number being the most that rounding changes. It is a type for memory and messages: the library
  * computes in float32 and rounds what it stores, to nearest, halves to even; NaN stays NaN.
  */

@@ -31,7 +31,7 @@ extern "C" {
 typedef struct tpp_gemm_call {
     uint32_t size;
     uint32_t flags;  /**< 0 */
-    tpp_dtype dtype; /**< TPP_F32 or TPP_F64, of all three */
+    tpp_dtype dtype; /**< TPP_F32 or TPP_F64, of all three; bfloat16 layers ask for TPP_F32 */
     int32_t trans_a; /**< 1: A is stored [k, m] */
     int32_t trans_b; /**< 1: B is stored [n, k] */
     uint32_t reserved0;

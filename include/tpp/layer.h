@@ -43,7 +43,7 @@
  * what is computed of rows (means, largest, sums of exponents), losses and gradients of parameters
  * are float32, so that micro-batches add up: these have a layout of their own (info.grad_bytes,
  * tpp_param_info.grad_offset). A rank's part of a sum over ranks is rounded before it is sent, and
- * each sum of two on the way: the sum of n parts is off by at most (1 + log2 n) 2^-9 of the sum of
+ * each sum of two on the way: the sum of n parts is off by at most (1 + log2 n) 2^-8 of the sum of
  * their sizes.
  *
  * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the

@@ -1,28 +1,16 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "kern/activation.h"
+#include "kern/by_type.h"
 #include "kern/kern.h"
 
-#define REAL float
-#define FN(name) name##_f32
-#include "kern/activation.inc"
-#undef REAL
-#undef FN
-
-#define REAL double
-#define FN(name) name##_f64
-#include "kern/activation.inc"
+#define TPP__TEMPLATE "kern/activation.inc"
+#include "kern/each_type.inc"
 
 void tpp__kern_act_forward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, void *y) {
-    if (dtype == TPP_F32)
-        forward_f32(act, n, x, y);
-    else
-        forward_f64(act, n, x, y);
+    TPP__BY_TYPE(dtype, forward, act, n, x, y);
 }
 
 void tpp__kern_act_backward(tpp_dtype dtype, int32_t act, int64_t n, const void *x, const void *dy,
                             void *dx) {
-    if (dtype == TPP_F32)
-        backward_f32(act, n, x, dy, dx);
-    else
-        backward_f64(act, n, x, dy, dx);
+    TPP__BY_TYPE(dtype, backward, act, n, x, dy, dx);
 }

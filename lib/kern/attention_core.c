@@ -23,7 +23,8 @@ enum { TILE = 64 };
 /* Scratch: the scores of a tile, the gradient of them (backward), and the row sums (forward). */
 int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t seq, int64_t width) {
     int64_t tile, bytes;
-    (void)width;
+    if (dtype == TPP_BF16)
+        return tpp__kern_attention_bf16_scratch(seq, width);
     if (!tpp__mul(seq, (int64_t)2 * TILE, &tile) || !tpp__add(tile, TILE, &tile) ||
         !tpp__mul(tile, tpp__dtype_bytes(dtype), &bytes))
         return INT64_MAX;
@@ -129,6 +130,8 @@ static tpp_status forward_tile(const tpp__attention *a, tile t) {
 }
 
 tpp_status tpp__kern_attention_forward(const tpp__attention *a) {
+    if (a->dtype == TPP_BF16)
+        return tpp__kern_attention_bf16_forward(a);
     tpp_status status = TPP_OK;
     for (int64_t first = 0; first < a->seq && status >= 0; first += TILE)
         status = forward_tile(a, tile_at(a, first));
@@ -162,6 +165,8 @@ static tpp_status backward_tile(const tpp__attention *a, tile t) {
 }
 
 tpp_status tpp__kern_attention_backward(const tpp__attention *a) {
+    if (a->dtype == TPP_BF16)
+        return tpp__kern_attention_bf16_backward(a);
     tpp_status status = TPP_OK;
     for (int64_t first = (a->seq + TILE - 1) / TILE * TILE - TILE; first >= 0 && status >= 0;
          first -= TILE)

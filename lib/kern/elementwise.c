@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "kern/by_type.h"
 #include "kern/kern.h"
 #include "kern/row.h"
 #include "kern/vector.h"
@@ -8,48 +9,33 @@
 /* Columns that are summed side by side. */
 enum { PIECE = 256 };
 
-#define REAL float
-#define FN(name) name##_f32
-#include "kern/elementwise.inc"
-#undef REAL
-#undef FN
-
-#define REAL double
-#define FN(name) name##_f64
-#include "kern/elementwise.inc"
+#define TPP__TEMPLATE "kern/elementwise.inc"
+#include "kern/each_type.inc"
 
 void tpp__kern_add(tpp_dtype dtype, int64_t n, const void *x, void *y) {
-    if (dtype == TPP_F32)
-        add_f32(n, x, y);
-    else
-        add_f64(n, x, y);
+    TPP__BY_TYPE(dtype, add, n, x, y);
 }
 
 void tpp__kern_add_to(tpp_dtype dtype, int64_t n, const void *x, const void *z, void *y) {
-    if (dtype == TPP_F32)
-        add_to_f32(n, x, z, y);
-    else
-        add_to_f64(n, x, z, y);
+    TPP__BY_TYPE(dtype, add_to, n, x, z, y);
+}
+
+void tpp__kern_collect(tpp_dtype dtype, int64_t n, const void *x, void *sum) {
+    TPP__BY_TYPE(dtype, collect, n, x, sum);
 }
 
 void tpp__kern_bias_add(tpp_dtype dtype, int64_t rows, int64_t cols, const void *bias, void *y,
                         int64_t ldy) {
-    if (dtype == TPP_F32)
-        bias_add_f32(rows, cols, bias, y, ldy);
-    else
-        bias_add_f64(rows, cols, bias, y, ldy);
+    TPP__BY_TYPE(dtype, bias_add, rows, cols, bias, y, ldy);
 }
 
 void tpp__kern_bias_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void *dy, int64_t lddy,
                          void *dbias) {
-    if (dtype == TPP_F32)
-        bias_grad_f32(rows, cols, dy, lddy, dbias);
-    else
-        bias_grad_f64(rows, cols, dy, lddy, dbias);
+    TPP__BY_TYPE(dtype, bias_grad, rows, cols, dy, lddy, dbias);
 }
 
 double tpp__kern_squares(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx) {
-    return dtype == TPP_F32 ? squares_f32(rows, cols, x, ldx) : squares_f64(rows, cols, x, ldx);
+    return TPP__OF_TYPE(dtype, squares, rows, cols, x, ldx);
 }
 
 void tpp__kern_copy(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx,

@@ -1,27 +1,15 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "kern/activation.h"
+#include "kern/by_type.h"
 #include "kern/kern.h"
 
-#define REAL float
-#define FN(name) name##_f32
-#include "kern/gated.inc"
-#undef REAL
-#undef FN
-
-#define REAL double
-#define FN(name) name##_f64
-#include "kern/gated.inc"
+#define TPP__TEMPLATE "kern/gated.inc"
+#include "kern/each_type.inc"
 
 void tpp__kern_gated_forward(const tpp__gated *gated) {
-    if (gated->dtype == TPP_F32)
-        forward_f32(gated);
-    else
-        forward_f64(gated);
+    TPP__BY_TYPE(gated->dtype, forward, gated);
 }
 
 void tpp__kern_gated_backward(const tpp__gated *gated) {
-    if (gated->dtype == TPP_F32)
-        backward_f32(gated);
-    else
-        backward_f64(gated);
+    TPP__BY_TYPE(gated->dtype, backward, gated);
 }

@@ -3,7 +3,8 @@
 
 #include "base/check.h"
 
-#include <string.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 const tpp_gemm_ops *tpp_gemm_builtin(tpp_gemm_kind kind) {
     static const tpp_gemm_ops blas = {sizeof blas, 0, NULL, tpp__kern_gemm_blas};
@@ -80,9 +81,9 @@ void tpp__kern_gemm_scale(const tpp_gemm_call *call) {
     }
 }
 
-tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *p) {
-    tpp_gemm_call call = {
-        .size = sizeof call,
+static tpp_gemm_call call_of(const tpp__product *p) {
+    return (tpp_gemm_call){
+        .size = sizeof(tpp_gemm_call),
         .dtype = p->dtype,
         .trans_a = p->trans_a,
         .trans_b = p->trans_b,
@@ -98,17 +99,39 @@ tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *p) {
         .ldb = p->ldb,
         .ldc = p->ldc,
     };
+}
+
+tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *p) {
+    tpp_gemm_call call = call_of(p);
     tpp_status status = check_sizes(&call);
     if (status < 0 || p->m == 0 || p->n == 0)
         return status;
-    if (p->k == 0) {
+    if (p->dtype == TPP_BF16)
+        return tpp__kern_gemm_bf16(gemm, p, 1);
+    if (p->k == 0)
         tpp__kern_gemm_scale(&call);
-        return TPP_OK;
-    }
-    status = gemm->gemm(gemm->ctx, &call);
+    else
+        status = gemm->gemm(gemm->ctx, &call);
     if (status > 0)
         return tpp__fail(TPP_ERR_INVALID,
                          "the gemm function returned %d; accepted: 0 (done), or a negative status",
                          status);
+    if (status == TPP_OK && p->bias)
+        tpp__kern_bias_add(p->dtype, p->m, p->n, p->bias, p->c, p->ldc);
     return status;
+}
+
+tpp_status tpp__kern_gemm_sum(const tpp_gemm_ops *gemm, const tpp__product *products,
+                              int32_t count) {
+    bool at_once = products->dtype == TPP_BF16 && products->m > 0 && products->n > 0;
+    for (int32_t i = 0; i < count; i++) {
+        tpp__product p = products[i];
+        if (i > 0)
+            p.c = products->c, p.ldc = products->ldc, p.beta = 1;
+        tpp_gemm_call call = call_of(&p);
+        tpp_status status = at_once ? check_sizes(&call) : tpp__kern_gemm(gemm, &p);
+        if (status < 0)
+            return status;
+    }
+    return at_once ? tpp__kern_gemm_bf16(gemm, products, count) : TPP_OK;
 }

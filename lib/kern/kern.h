@@ -3,7 +3,9 @@
 #define TPP_KERN_KERN_H
 
 /* Serial math that knows no ranks. Matrices are row-major with a leading dimension in elements;
- * `dtype` is TPP_F32 or TPP_F64. Every element's result depends on its own inputs alone, never on
+ * `dtype` is TPP_F32, TPP_F64 or TPP_BF16. With TPP_BF16 all is computed in float and what is stored
+ * is rounded; what is found by sums (statistics of rows, losses, gradients of parameters) is of the
+ * wide type, float (tpp__dtype_wide), and so are the weights of a loss's gradient. Every element's result depends on its own inputs alone, never on
  * where it lies in a row or buffer: that is why nothing here is compiled with fast-math, and why
  * reductions over a row use a fixed number of partial sums. Nothing allocates. Shapes are trusted:
  * the door has checked them. */
@@ -45,9 +47,11 @@ void tpp__kern_bias_add(tpp_dtype dtype, int64_t rows, int64_t cols, const void 
 void tpp__kern_bias_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void *dy, int64_t lddy,
                          void *dbias);
 
-/* y += x; y = x + z, n contiguous elements, y may be x or z; copy of a strided matrix. */
+/* y += x; y = x + z, n contiguous elements, y may be x or z; sum += x, of the wide type; copy of a
+ * strided matrix. */
 void tpp__kern_add(tpp_dtype dtype, int64_t n, const void *x, void *y);
 void tpp__kern_add_to(tpp_dtype dtype, int64_t n, const void *x, const void *z, void *y);
+void tpp__kern_collect(tpp_dtype dtype, int64_t n, const void *x, void *sum);
 void tpp__kern_copy(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx,
                     void *y, int64_t ldy);
 
@@ -70,7 +74,7 @@ void tpp__kern_norm_backward_weight(tpp_dtype dtype, int64_t rows, int64_t cols,
 /* One head of causal attention, q k v o are [seq, width] with strides; query i sees keys 0 .. i.
  * o = softmax(scale * q k^T) v, in tiles of rows; lse[i] = log sum exp of row i's scores, saved for
  * backward.
- * scratch: tpp__kern_attention_scratch(dtype, seq, width) bytes. */
+ * lse is of the wide type. scratch: tpp__kern_attention_scratch(dtype, seq, width) bytes. */
 typedef struct tpp__attention {
     const tpp_gemm_ops *gemm;
     tpp_dtype dtype;
@@ -87,24 +91,40 @@ typedef struct tpp__attention {
     int64_t ld_do;
     void *dq, *dk, *dv; /* backward: overwritten, dk and dv added to with add_kv */
     int64_t lddq, lddk, lddv;
-    int32_t add_kv; /* a K/V head that several query heads see: 1 from the second one on */
+    /* a K/V head that several query heads see: 1 from the second one on, with the scratch as the
+     * call before left it */
+    int32_t add_kv;
 } tpp__attention;
 int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t seq, int64_t width);
 tpp_status tpp__kern_attention_forward(const tpp__attention *a);
 tpp_status tpp__kern_attention_backward(const tpp__attention *a);
+int64_t tpp__kern_attention_bf16_scratch(int64_t seq,
+                                         int64_t width); /* these are called by those */
+tpp_status tpp__kern_attention_bf16_forward(const tpp__attention *a);
+tpp_status tpp__kern_attention_bf16_backward(const tpp__attention *a);
 
 /* The product through a table; sizes above BLAS's 32-bit limit are TPP_ERR_OVERFLOW. m, n or k may
  * be 0. */
 typedef struct tpp__product {
-    tpp_dtype dtype;
+    tpp_dtype dtype;   /* of A and B */
+    tpp_dtype c_dtype; /* TPP_F32 for a float C of bfloat16 A and B; 0: as dtype */
     int32_t trans_a, trans_b;
     int64_t m, n, k;
     double alpha, beta;
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc;
+    /* [n], added to every row where beta is 0, of bfloat16 before rounding; NULL: none */
+    const void *bias;
 } tpp__product;
 tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *product);
+
+/* Several products of equal m, n and dtype added up: C = sum of alpha * op(A) * op(B), + beta * C of
+ * the first, whose C it is. Of bfloat16 the whole sum is made in float and rounded once. */
+tpp_status tpp__kern_gemm_sum(const tpp_gemm_ops *gemm, const tpp__product *products,
+                              int32_t count);
+tpp_status tpp__kern_gemm_bf16(const tpp_gemm_ops *gemm, const tpp__product *products,
+                               int32_t count); /* of checked bfloat16 products */
 
 /* The functions of the built-in tables, and their door: reads and checks the caller's struct. */
 tpp_status tpp__kern_gemm_blas(void *ctx, const tpp_gemm_call *call);

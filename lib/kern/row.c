@@ -16,12 +16,5 @@ TPP__INLINE double total(const double *lane) {
     return sum[0];
 }
 
-#define REAL float
-#define FN(name) name##_f32
-#include "kern/row.inc"
-#undef REAL
-#undef FN
-
-#define REAL double
-#define FN(name) name##_f64
-#include "kern/row.inc"
+#define TPP__TEMPLATE "kern/row.inc"
+#include "kern/each_type.inc"

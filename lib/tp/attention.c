@@ -37,7 +37,7 @@ static tpp__attention_saved take_saved(const tpp_layer *layer, int64_t tokens, t
     tpp__attention_saved saved;
     saved.qkv = tpp__attention_projected(layer, tokens, arena);
     saved.heads = tpp__arena_take(arena, tokens * tpp__attention_heads_cols(layer), layer->width);
-    saved.lse = tpp__arena_take(arena, tokens * self->heads, layer->width);
+    saved.lse = tpp__arena_take(arena, tokens * self->heads, layer->wide_width);
     return saved;
 }
 

@@ -58,7 +58,7 @@ static tpp__attention head_of(const tpp_layer *layer, const tpp__work *work,
         .ldv = v.stride,
         .o = saved->heads + (first * cols + head * self->head_cols) * layer->width,
         .ldo = cols,
-        .lse = saved->lse + (sequence * self->heads + head) * work->seq * layer->width,
+        .lse = saved->lse + (sequence * self->heads + head) * work->seq * layer->wide_width,
     };
 }
 

@@ -33,12 +33,10 @@ static tpp_status check_ids(const embedding *self, const tpp__work *work) {
     return TPP_OK;
 }
 
-/* Row `id` of this rank's table, or NULL when another rank has it. */
-static const char *row_of(const embedding *self, const char *table, int32_t id) {
+/* The row of `id` in this rank's table; negative when another rank has it. */
+static int64_t row_of(const embedding *self, int32_t id) {
     int64_t row = id - self->first;
-    if (row < 0 || row >= self->rows)
-        return NULL;
-    return table + row * self->base.out_cols * self->base.width;
+    return row < self->rows ? row : -1;
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
@@ -50,12 +48,13 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
         return status;
     for (int64_t i = 0; i < work->tokens; i++) {
         char *to = (char *)work->out + i * bytes;
-        const char *row = row_of(self, tpp__param_of(layer, work, TOKENS), ids[i]);
+        const char *table = tpp__param_of(layer, work, TOKENS);
+        int64_t row = row_of(self, ids[i]);
         /* Adding to 0 makes -0 into 0, as the sum over ranks does: the same bits for one rank
          * and for many. */
         memset(to, 0, (size_t)bytes);
-        if (row)
-            tpp__kern_add(layer->dtype, cols, row, to);
+        if (row >= 0)
+            tpp__kern_add(layer->dtype, cols, table + row * bytes, to);
     }
     status = tpp__g_forward(layer, work->out, work->tokens * cols);
     for (int64_t i = 0; i < work->tokens && status == TPP_OK && self->positions > 0; i++)
@@ -68,19 +67,19 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
 static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
     const embedding *self = (const embedding *)layer;
     const int32_t *ids = work->in;
-    int64_t cols = layer->out_cols, bytes = cols * layer->width;
+    int64_t cols = layer->out_cols, bytes = cols * layer->wide_width;
     if (!(parts & TPP__WEIGHT))
         return TPP_OK;
     tpp_status status = check_ids(self, work);
     for (int64_t i = 0; i < work->tokens && status == TPP_OK; i++) {
-        const char *from = (const char *)work->grad_out + i * bytes;
+        const char *from = (const char *)work->grad_out + i * cols * layer->width;
         char *table = tpp__grad_of(layer, work, TOKENS);
-        const char *row = row_of(self, table, ids[i]);
-        if (row)
-            tpp__kern_add(layer->dtype, cols, from, table + (row - table));
+        int64_t row = row_of(self, ids[i]);
+        if (row >= 0)
+            tpp__kern_collect(layer->dtype, cols, from, table + row * bytes);
         if (self->positions > 0)
-            tpp__kern_add(layer->dtype, cols, from,
-                          (char *)tpp__grad_of(layer, work, POSITIONS) + i % work->seq * bytes);
+            tpp__kern_collect(layer->dtype, cols, from,
+                              (char *)tpp__grad_of(layer, work, POSITIONS) + i % work->seq * bytes);
     }
     return status;
 }

@@ -2,6 +2,7 @@
 #include "tp/layer_impl.h"
 
 #include <string.h>
+#include <tpp/convert.h>
 
 /* FNV-1a of a parameter's name: the generator's key, the same under every split. */
 static uint64_t key_of(const char *name) {
@@ -39,10 +40,7 @@ tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t seed) {
         char *to = (char *)params + param->offset;
         for (int64_t e = 0; e < rows * cols; e++) {
             double value = value_of(param, seed, key, e / cols, e % cols);
-            if (layer->dtype == TPP_F32)
-                ((float *)(void *)to)[e] = (float)value;
-            else
-                ((double *)(void *)to)[e] = value;
+            tpp_convert(to + e * layer->width, layer->dtype, &value, TPP_F64, 1);
         }
     }
     return TPP_OK;

@@ -53,9 +53,10 @@ static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     layer->rank = env.comm ? tpp_comm_rank(env.comm) : 0;
     layer->comm = layer->ranks > 1 ? env.comm : NULL;
     layer->dtype = env.dtype ? env.dtype : TPP_F32;
-    if (layer->dtype != TPP_F32 && layer->dtype != TPP_F64)
+    if (layer->dtype != TPP_F32 && layer->dtype != TPP_F64 && layer->dtype != TPP_BF16)
         return tpp__fail(TPP_ERR_INVALID,
-                         "env.dtype = %d is not accepted; accepted: 1 (float32), 2 (float64)",
+                         "env.dtype = %d is not accepted; accepted: 1 (float32), 2 (float64), 4 "
+                         "(bfloat16)",
                          env.dtype);
     layer->width = tpp__dtype_bytes(layer->dtype);
     layer->wide = tpp__dtype_wide(layer->dtype);

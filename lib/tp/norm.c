@@ -19,8 +19,8 @@ typedef struct norm_saved {
 static norm_saved take_saved(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
     norm_saved saved = {0};
     if (!((const norm *)layer)->rms)
-        saved.mean = tpp__arena_take(arena, tokens, layer->width);
-    saved.rstd = tpp__arena_take(arena, tokens, layer->width);
+        saved.mean = tpp__arena_take(arena, tokens, layer->wide_width);
+    saved.rstd = tpp__arena_take(arena, tokens, layer->wide_width);
     return saved;
 }
 

@@ -6,9 +6,18 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+/* A bfloat16 is the upper half of a float. */
+static float bf16_value(uint16_t x) {
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 static close_quad element(int type, const void *array, int64_t i) {
     switch (type) {
@@ -16,6 +25,8 @@ static close_quad element(int type, const void *array, int64_t i) {
         return (close_quad)((const float *)array)[i];
     case TPP_F64:
         return (close_quad)((const double *)array)[i];
+    case TPP_BF16:
+        return (close_quad)bf16_value(((const uint16_t *)array)[i]);
     default:
         return ((const close_quad *)array)[i];
     }
@@ -44,8 +55,8 @@ static close_quad largest(int type, const void *array, int64_t n) {
 static double in_ulps(int type, close_quad got, close_quad want) {
     int exponent;
     frexp((double)want, &exponent);
-    int digits = type == TPP_F32 ? FLT_MANT_DIG : DBL_MANT_DIG;
-    int lowest = type == TPP_F32 ? FLT_MIN_EXP - FLT_MANT_DIG : DBL_MIN_EXP - DBL_MANT_DIG;
+    int digits = type == TPP_F32 ? FLT_MANT_DIG : type == TPP_BF16 ? 8 : DBL_MANT_DIG;
+    int lowest = type != TPP_F64 ? FLT_MIN_EXP - digits : DBL_MIN_EXP - DBL_MANT_DIG;
     int last = exponent - digits > lowest ? exponent - digits : lowest;
     return ldexp((double)magnitude(got - want), -last);
 }

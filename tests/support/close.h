@@ -13,7 +13,7 @@
 
 #include <tpp/base.h>
 
-/* Type of an array beside TPP_F32 and TPP_F64: close_quad, for references. */
+/* Type of an array beside TPP_F32, TPP_F64 and TPP_BF16: close_quad, for references. */
 #define CLOSE_QUAD 128
 /* At least 33 digits. */
 #if defined(__SIZEOF_FLOAT128__)

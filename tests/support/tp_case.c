@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/tp_case.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,33 @@ static double *random_weights(int64_t count, uint64_t *state) {
     for (int64_t i = 0; i < count; i++)
         weights[i] = (double)(next(state) % 8) / 2;
     return weights;
+}
+
+uint16_t tp_bf16(ref_real value) {
+    float x = (float)value; /* inputs have few digits: the number itself */
+    uint32_t bits;
+    int exponent;
+    frexpf(x, &exponent);
+    float unit = ldexpf(1, exponent - 8); /* of the last place */
+    x = rintf(x / unit) * unit;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void round_all(ref_real *x, int64_t count) {
+    for (int64_t i = 0; x && i < count; i++) {
+        uint32_t bits = (uint32_t)tp_bf16(x[i]) << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        x[i] = value;
+    }
+}
+
+void tp_full_round(tp_full *full) {
+    round_all(full->in, full->tokens * full->in_cols);
+    round_all(full->grad_out, full->out_rows * full->out_cols);
+    for (int32_t i = 0; i < full->params; i++)
+        round_all(full->param[i].value, full->param[i].rows * full->param[i].cols);
 }
 
 void tp_full_answer(const tp_case *c, tp_full *full) {

@@ -79,6 +79,9 @@ tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq,
                         uint64_t seed); /* no answer */
 void tp_full_free(tp_full *full);
 
+/* Round all inputs and parameters to what bfloat16 holds: those that such a layer really gets. */
+void tp_full_round(tp_full *full);
+
 /* Compute the reference's answer again after a change of tensors. */
 void tp_full_answer(const tp_case *c, tp_full *full);
 
@@ -86,6 +89,9 @@ void tp_full_answer(const tp_case *c, tp_full *full);
 void tp_add_param(tp_full *full, const char *prefix, const char *name, int64_t rows, int64_t cols);
 ref_real *tp_value(const tp_full *full, const char *prefix, const char *name);
 ref_real *tp_grad(const tp_full *full, const char *prefix, const char *name);
+
+/* The nearest bfloat16, halves to even. */
+uint16_t tp_bf16(ref_real value);
 
 /* Uniform in [-1, 1) in steps of 2^-15; the state steps on. */
 double tp_random(uint64_t *state);

@@ -1,7 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/tp_run.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +11,6 @@ int64_t tp_width(tpp_dtype dtype) {
 
 tpp_dtype tp_wide(tpp_dtype dtype) {
     return dtype == TPP_BF16 ? TPP_F32 : dtype;
-}
-
-/* The nearest bfloat16, halves to even: a whole number of units of its last place. */
-static uint16_t tp_bf16(ref_real value) {
-    float x = (float)value; /* to be the number itself: inputs have few digits */
-    uint32_t bits;
-    int exponent;
-    frexpf(x, &exponent);
-    if (x != 0) {
-        float unit = ldexpf(1, exponent - 8);
-        x = rintf(x / unit) * unit;
-    }
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
 }
 
 void tp_store(tpp_dtype dtype, void *array, int64_t i, ref_real value) {

@@ -37,6 +37,7 @@ static void check_case(const tp_case *c, int64_t batch, int64_t seq) {
     for (int32_t blocks = 2; blocks <= 8; blocks *= 2) {
         check_degrees(c, full, blocks, TPP_F32);
         check_degrees(c, full, blocks, TPP_F64);
+        check_degrees(c, full, blocks, TPP_BF16);
     }
     tp_full_free(full);
 }
@@ -61,6 +62,7 @@ static void test_large(void **state) {
         check_degrees(&cases[i], full, 8, TPP_F32);
         check_degrees(&cases[i], full, 8, TPP_F64);
         check_degrees(&cases[i], full, 4, TPP_F32);
+        check_degrees(&cases[i], full, 8, TPP_BF16);
         tp_full_free(full);
     }
 }
@@ -68,11 +70,12 @@ static void test_large(void **state) {
 /* NaN everywhere beforehand, or 0, or large numbers: the same bits. */
 static void test_contents(void **state) {
     static const int fills[] = {TP_ZERO, TP_HUGE, 0x80};
+    static const tpp_dtype types[] = {TPP_F32, TPP_F64, TPP_BF16};
     (void)state;
     for (const tp_case *c = tp_cases; c->name; c++) {
         tp_full *full = tp_full_inputs(c, 2, 5, 3);
-        for (int i = 0; i < 6; i++) {
-            tp_setup setup = setup_of(i % 3 ? 2 : 1, i % 3 == 2 ? 8 : 0, i < 3 ? TPP_F32 : TPP_F64);
+        for (int i = 0; i < 9; i++) {
+            tp_setup setup = setup_of(i % 3 ? 2 : 1, i % 3 == 2 ? 8 : 0, types[i / 3]);
             tp_result *want = tp_run(c, full, &setup);
             for (size_t k = 0; k < sizeof fills / sizeof *fills; k++) {
                 setup.fill = fills[k];

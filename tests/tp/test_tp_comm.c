@@ -74,39 +74,43 @@ static const expected table[] = {
 };
 
 static void check_count(const char *what, const tpp_comm_count *got, int64_t calls,
-                        int64_t elements, int64_t width) {
-    if (got->calls != calls || got->elements != elements || got->bytes != elements * width)
+                        int64_t elements, int64_t bytes) {
+    if (got->calls != calls || got->elements != elements || got->bytes != bytes)
         fail_msg("%s: %lld all-reduces of %lld elements, %lld bytes; want %lld of %lld, %lld", what,
                  (long long)got->calls, (long long)got->elements, (long long)got->bytes,
-                 (long long)calls, (long long)elements, (long long)(elements * width));
+                 (long long)calls, (long long)elements, (long long)bytes);
 }
 
 static void check_run(const expected *e, const tp_full *full, const tp_setup *setup) {
     tp_result *r = tp_run(tp_case_find(e->name), full, setup);
     int64_t width = tp_width(setup->dtype);
+    int64_t wide = tp_width(tp_wide(setup->dtype)); /* of a loss's sums, and of gradients */
+    int64_t columns = full->tokens * e->forward_cols * full->out_cols;
+    int64_t tokens = full->tokens * e->forward_tokens;
     char what[96];
     snprintf(what, sizeof what, "%s, %d ranks, forward", e->name, setup->ranks);
-    check_count(what, &r->forward, e->forward,
-                full->tokens * (e->forward_cols * full->out_cols + e->forward_tokens), width);
+    check_count(what, &r->forward, e->forward, columns + tokens, columns * width + tokens * wide);
     snprintf(what, sizeof what, "%s, %d ranks, backward", e->name, setup->ranks);
-    check_count(what, &r->backward, e->backward, full->tokens * e->backward_cols * full->in_cols,
-                width);
-    check_count("weight half", &r->weight, 0, 0, width);
+    columns = full->tokens * e->backward_cols * full->in_cols;
+    check_count(what, &r->backward, e->backward, columns, columns * width);
+    check_count("weight half", &r->weight, 0, 0, 0);
     int over_ranks = e->kv_heads > 0 && e->kv_heads < setup->ranks;
     snprintf(what, sizeof what, "%s, %d ranks, copies", e->name, setup->ranks);
-    check_count(what, &r->copies, over_ranks, over_ranks ? e->copied : 0, width);
+    check_count(what, &r->copies, over_ranks, over_ranks ? e->copied : 0,
+                over_ranks ? e->copied * wide : 0);
     tp_result_free(r);
 }
 
 static void test_counts(void **state) {
+    static const tpp_dtype types[] = {TPP_F64, TPP_F32, TPP_BF16};
     const expected *e = *state;
     tp_full *full = tp_full_inputs(tp_case_find(e->name), 3, 5, 2);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 12; i++) {
         tp_setup setup = {0};
         setup.ranks = i % 2 ? 4 : 2;
         setup.blocks = i % 4 < 2 ? 0 : 8;
-        setup.dtype = i % 2 ? TPP_F32 : TPP_F64;
-        setup.halves = i >= 4;
+        setup.dtype = types[i % 3];
+        setup.halves = i >= 6;
         check_run(e, full, &setup);
     }
     tp_full_free(full);

@@ -16,8 +16,8 @@
 static const struct {
     int32_t ranks, blocks;
     tpp_dtype dtype;
-} setups[] = {{1, 0, TPP_F64}, {1, 8, TPP_F32}, {2, 0, TPP_F32},
-              {2, 4, TPP_F64}, {4, 0, TPP_F64}, {4, 8, TPP_F32}};
+} setups[] = {{1, 0, TPP_F64}, {1, 8, TPP_F32},  {2, 0, TPP_F32},  {2, 4, TPP_F64}, {4, 0, TPP_F64},
+              {4, 8, TPP_F32}, {1, 0, TPP_BF16}, {2, 8, TPP_BF16}, {4, 0, TPP_BF16}};
 
 static tp_setup setup_of(size_t i) {
     tp_setup setup = {0};

@@ -52,13 +52,13 @@ static void refuse_all(tp_rank *r) {
 static void test_too_small(void **state) {
     (void)state;
     for (const tp_case *c = tp_cases; c->name; c++) {
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 6; i++) {
             tp_full *full = tp_full_inputs(c, 2, 5, 1);
             tp_setup setup = {0};
             tp_rank r;
             setup.ranks = 1;
             setup.blocks = i % 2 ? 8 : 0;
-            setup.dtype = i < 2 ? TPP_F32 : TPP_F64;
+            setup.dtype = i < 2 ? TPP_F32 : i < 4 ? TPP_F64 : TPP_BF16;
             setup.halves = 1;
             assert_int_equal(tp_rank_open(&r, c, full, &setup, NULL, 0), TPP_OK);
             refuse_all(&r);

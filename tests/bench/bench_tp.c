@@ -71,6 +71,7 @@ static double median(double *x, int n) {
 typedef struct way {
     kind what;
     int64_t tokens, hidden;
+    tpp_dtype dtype;
     int32_t ranks, blocks;
     int blas_threads;
     int bare; /* 1: sgemm alone, in the shapes of the layer's weights */
@@ -110,10 +111,17 @@ static void create(const way *v, const tpp_layer_env *env, tpp_layer **out) {
 
 static tpp_mat mat(const way *v, float scale) {
     tpp_mat m = {0};
-    m.data = numbers(v->tokens * v->hidden, scale);
+    int64_t count = v->tokens * v->hidden;
+    float *x = numbers(count, scale);
+    m.data = x;
     m.rows = v->tokens;
     m.cols = v->hidden;
-    m.dtype = TPP_F32;
+    m.dtype = v->dtype;
+    if (v->dtype == TPP_BF16) {
+        m.data = numbers(count / 2, 0);
+        check(tpp_convert(m.data, TPP_BF16, x, TPP_F32, count), "convert");
+        free(x);
+    }
     return m;
 }
 
@@ -124,6 +132,7 @@ static tpp_layer *make_layer(const way *v, tpp_comm *comm, tpp_call *call) {
     tpp_layer *layer = NULL;
     env.size = sizeof env;
     env.comm = comm;
+    env.dtype = v->dtype;
     env.blocks = v->blocks;
     info.size = sizeof info;
     create(v, &env, &layer);
@@ -139,7 +148,7 @@ static tpp_layer *make_layer(const way *v, tpp_comm *comm, tpp_call *call) {
     call->grad_out = mat(v, 1);
     call->grad_in = mat(v, 0);
     call->params = params;
-    call->grads = numbers(info.state_bytes / 4, 0);
+    call->grads = numbers(info.grad_bytes / 4, 0);
     call->saved = numbers(info.saved_bytes / 4, 0);
     call->saved_bytes = info.saved_bytes;
     call->scratch = numbers(info.scratch_bytes / 4, 0);
@@ -288,6 +297,7 @@ static way way_of(kind what, int64_t tokens, int32_t ranks, int32_t blocks, int 
     v.what = what;
     v.tokens = tokens;
     v.hidden = 1024;
+    v.dtype = TPP_F32;
     v.ranks = ranks;
     v.blocks = blocks;
     v.blas_threads = blas_threads;
@@ -324,6 +334,20 @@ static void degrees(kind what, int64_t tokens, int repeats) {
     fflush(stdout);
 }
 
+/* The same work in bfloat16, for which there is no goal: on one core, and by two ranks. */
+static void storage(kind what, int64_t tokens, int repeats) {
+    way ways[4] = {way_of(what, tokens, 1, 0, 1), way_of(what, tokens, 1, 0, 1),
+                   way_of(what, tokens, 2, 0, CORES), way_of(what, tokens, 2, 0, CORES)};
+    double s[4];
+    ways[1].dtype = ways[3].dtype = TPP_BF16;
+    measure(ways, 4, repeats);
+    for (int i = 0; i < 4; i++)
+        s[i] = median(ways[i].seconds, repeats);
+    printf("    %-9s bfloat16 / float32, one core: %.3f, 2 ranks: %.3f\n", kind_names[what],
+           s[1] / s[0], s[3] / s[2]);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv) {
     int repeats = argc > 1 ? atoi(argv[1]) : 3;
     if (repeats < 1 || repeats > REPEATS_MOST) {
@@ -338,5 +362,7 @@ int main(int argc, char **argv) {
     rate("S3", BLOCK, 2048, 0.90, repeats);
     degrees(MLP, 1024, repeats);
     degrees(BLOCK, 1024, repeats);
+    storage(MLP, 1024, repeats);
+    storage(BLOCK, 1024, repeats);
     return 0;
 }

@@ -36,8 +36,8 @@ static void every_layout_gives_the_same_bits(void **state) {
     (void)state;
     static const int32_t splits[][3] = {{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {1, 2, 1}, {2, 2, 1},
                                         {1, 4, 1}, {1, 2, 2}, {2, 2, 3}, {1, 1, 2}, {2, 3, 2}};
-    static const tpp_dtype dtypes[] = {TPP_F64, TPP_F32};
-    for (int d = 0; d < 2; d++) {
+    static const tpp_dtype dtypes[] = {TPP_F64, TPP_F32, TPP_BF16};
+    for (int d = 0; d < 3; d++) {
         stage_layout one = {.tp = 1,
                             .pp = 1,
                             .micros = 4,

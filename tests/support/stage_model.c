@@ -109,7 +109,7 @@ static void to_doubles(const void *from, tpp_dtype dtype, int64_t n, double *to)
 }
 
 /* Join this layer's gradients over the lanes and append them to the result. */
-static void gather(seat *lanes, int32_t tp, int32_t chunk, tpp_dtype dtype, stage_result *result) {
+static void gather(seat *lanes, int32_t tp, int32_t chunk, stage_result *result) {
     static double full[STAGE_ROOM];
     tpp_layer_info info = {.size = sizeof info};
     check(tpp_layer_query(lanes[0].layers[chunk], 1, 1, &info));
@@ -118,12 +118,12 @@ static void gather(seat *lanes, int32_t tp, int32_t chunk, tpp_dtype dtype, stag
         for (int32_t j = 0; j < tp; j++) {
             check(tpp_layer_param(lanes[j].layers[chunk], i, &p));
             check(tpp_shard_join(&p.shard, (char *)lanes[j].grads[chunk] + p.grad_offset, full,
-                                 dtype));
+                                 info.grad_dtype));
         }
         int64_t rows = p.shard.axis == TPP_AXIS_ROWS ? p.shard.valid : p.shard.rows;
         int64_t cols = p.shard.axis == TPP_AXIS_COLS ? p.shard.valid : p.shard.cols;
         assert_true(result->count + rows * cols <= STAGE_ROOM);
-        to_doubles(full, dtype, rows * cols, result->grads + result->count);
+        to_doubles(full, info.grad_dtype, rows * cols, result->grads + result->count);
         result->count += rows * cols;
     }
 }
@@ -213,7 +213,7 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
     run_steps(l, &run, result);
     int32_t stages = l->pp * (l->chunks ? l->chunks : 1);
     for (int32_t s = 0; s < stages; s++)
-        gather(&seats[s % l->pp * l->tp], l->tp, s / l->pp, run.message_dtype, result);
+        gather(&seats[s % l->pp * l->tp], l->tp, s / l->pp, result);
     const double *losses = tpp_stage_losses(seats[(l->pp - 1) * l->tp].stage);
     assert_non_null(losses);
     memcpy(result->losses, losses, (size_t)l->micros * sizeof *losses);

@@ -139,6 +139,46 @@ static void test_adamw(void **state) {
     }
 }
 
+/* bfloat16 parameters follow float32 ones: params + what is kept behind the moments is what AdamW makes
+ * in float32, so that steps far below bfloat16's last place add up; params is that, rounded. */
+static void test_small_steps(void **state) {
+    enum { STEPS = 200 };
+    tpp_adamw_desc d = {.size = sizeof d, .rate = 2e-5, .decay = 0.01};
+    adam a;
+    (void)state;
+    adam_init(&a, tp_case_find("block"), TPP_BF16);
+    tp_full_round(a.full);
+    for (int32_t n = 0, k = 0; n < a.full->params; n++)
+        for (int64_t i = 0; i < count_of(a.full, n); i++, k++)
+            a.p[k] = (double)a.full->param[n].value[i];
+    for (d.step = 1; d.step <= STEPS; d.step++) {
+        random_grads(&a, (uint64_t)(d.step % 3)); /* the same direction on the whole */
+        assert_int_equal(
+            tpp_layer_adamw(a.r.layer, &d, a.r.params.data, a.r.grads.data, a.moments.data),
+            TPP_OK);
+        plain_step(&a, &d);
+    }
+    compare(&a, 1.01 / 256);
+    double *want = a.p;
+    for (int32_t n = 0; n < a.full->params; n++) {
+        const uint16_t *param = (const void *)((const char *)a.r.params.data + a.r.offset[n]);
+        float *rest =
+            (void *)((char *)a.moments.data + 2 * a.r.info.grad_bytes + a.r.grad_offset[n]);
+        for (int64_t i = 0; i < count_of(a.full, n); i++) {
+            float value;
+            uint16_t nearest;
+            assert_int_equal(tpp_convert(&value, TPP_F32, &param[i], TPP_BF16, 1), TPP_OK);
+            rest[i] += value;
+            assert_int_equal(tpp_convert(&nearest, TPP_BF16, &rest[i], TPP_F32, 1), TPP_OK);
+            assert_int_equal(nearest, param[i]);
+        }
+        assert_close_each(a.full->param[n].name, TPP_F32, rest, TPP_F64, want, count_of(a.full, n),
+                          2e-5, 0.1);
+        want += count_of(a.full, n);
+    }
+    adam_free(&a);
+}
+
 /* The flags that decide on decay, by name. */
 static void test_flags(void **state) {
     adam a;
@@ -209,7 +249,11 @@ static tpp_status square_rank(tpp_comm *comm, int32_t rank, void *arg) {
     tp_rank r;
     TP_TRY(tp_rank_open(&r, s->c, s->full, &s->setup, comm, rank));
     tp_memory out = tp_memory_new((int64_t)sizeof(double) * r.info.params * r.info.blocks, TP_NAN);
-    TP_TRY(tpp_layer_grad_squares(r.layer, r.params.data, out.data)); /* any tensors will do */
+    for (int32_t n = 0; n < s->full->params; n++) /* any tensors will do */
+        TP_TRY(tpp_convert((char *)r.grads.data + r.grad_offset[n], r.info.grad_dtype,
+                           (char *)r.params.data + r.offset[n], s->setup.dtype,
+                           tpp_shard_rows(&r.shard[n]) * tpp_shard_cols(&r.shard[n])));
+    TP_TRY(tpp_layer_grad_squares(r.layer, r.grads.data, out.data));
     TP_NEED(tp_memory_intact(&out));
     for (int32_t i = 0; i < r.info.params; i++) {
         tpp_param_info p = {0};
@@ -271,14 +315,16 @@ static void test_squares(void **state) {
     (void)state;
     for (const tp_case *c = tp_cases; c->name; c++) {
         tp_full *full = tp_full_inputs(c, 1, 1, 2);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 5; k++) {
+            if (k == 4)
+                tp_full_round(full);
             for (int32_t ranks = 1; ranks <= 8; ranks *= 2) {
                 squares s = {0};
                 s.c = c;
                 s.full = full;
                 s.setup.ranks = ranks;
                 s.setup.blocks = k < 2 ? 0 : 8;
-                s.setup.dtype = k % 2 ? TPP_F64 : TPP_F32;
+                s.setup.dtype = k == 4 ? TPP_BF16 : k % 2 ? TPP_F64 : TPP_F32;
                 check_squares(&s, first);
             }
         }
@@ -288,9 +334,8 @@ static void test_squares(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_adamw),   cmocka_unit_test(test_small_steps),
+        cmocka_unit_test(test_flags),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

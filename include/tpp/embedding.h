@@ -14,7 +14,9 @@
  *     tpp_embedding_create(&layer, &env, &d);
  *
  * call.in are token ids: dtype TPP_I32, [tokens, 1]. A rank looks up the ids of its own rows, the
- * others give 0, and operator g adds them up. Token i of a sequence gets position i.
+ * others give 0, and operator g adds them up. Token i of a sequence gets position i. Backward adds to
+ * the tables token by token, in their order. Rows of padding hold 0 and are never looked up. A head
+ * can use the same table (head.h).
  */
 
 #include <tpp/layer.h>
@@ -23,10 +25,15 @@
 extern "C" {
 #endif
 
+/** Flags of tpp_embedding_desc. */
+enum {
+    TPP_EMBEDDING_TIED = 1 /**< heads hold copies of the table: tpp_layer_sum_tied (head.h) */
+};
+
 /** An embedding. */
 typedef struct tpp_embedding_desc {
     uint32_t size;
-    uint32_t flags;    /**< 0 */
+    uint32_t flags;    /**< TPP_EMBEDDING_... */
     int64_t vocab;     /**< ids are 0 .. vocab - 1; padded inside to a multiple of the blocks */
     int64_t hidden;    /**< columns of the output, >= 1 */
     int64_t positions; /**< longest sequence with learned positions; 0: none */

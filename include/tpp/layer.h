@@ -5,7 +5,7 @@
 /**
  * @file layer.h
  * A layer is one tensor-parallel operation made ready for this rank: shapes, shards, sizes. Every
- * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, loss.h, block.h, and the chain below)
+ * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, head.h, loss.h, block.h, and the chain below)
  * has a descriptor and a _create; the calls of this header serve them all. A layer holds no
  * numbers: parameters, gradients and activations are the caller's memory, so one layer serves any
  * number of micro-batches and threads.
@@ -128,6 +128,7 @@ typedef struct tpp_layer_info {
     int64_t moments_bytes; /**< what tpp_layer_adamw keeps (optim.h) */
     tpp_dtype grad_dtype;  /**< of gradients; env.dtype but for TPP_BF16, which has TPP_F32 */
     uint32_t reserved1;    /**< 0 */
+    int64_t tied_bytes;    /**< scratch of tpp_layer_sum_tied; 0: nothing is tied */
     int64_t out_rows;      /**< rows of call.out: tokens, or 1 of a loss that is summed */
 } tpp_layer_info;
 
@@ -137,7 +138,9 @@ enum { TPP_INIT_ZERO = 0, TPP_INIT_ONE = 1, TPP_INIT_NORMAL = 2 };
 
 /** Flags of tpp_param_info. */
 enum {
-    TPP_PARAM_NO_DECAY = 1 /**< biases and norms: weight decay is not applied */
+    TPP_PARAM_NO_DECAY = 1, /**< biases and norms: weight decay is not applied */
+    TPP_PARAM_TIED = 2, /**< other layers hold copies under its name: tpp_layer_sum_tied (head.h) */
+    TPP_PARAM_COPY = 4  /**< such a copy; another layer holds the one that counts in norms */
 };
 
 /** One parameter of a layer. */

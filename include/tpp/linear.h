@@ -32,8 +32,8 @@ enum { TPP_LINEAR_COLUMN = 1, TPP_LINEAR_ROW = 2 };
 /** Flags of tpp_linear_desc. */
 enum {
     TPP_LINEAR_NO_BIAS = 1,
-    /** COLUMN: pad `out` with zero columns up to a multiple of the blocks, for an output head
-     * over a vocabulary. grad_out must be zero there, as that of a loss is. (What TPP_ENV_UNEVEN
+    /** COLUMN: pad `out` up to a multiple of the blocks, for an output head over a vocabulary:
+     * Y is -infinity there, so that padding never wins an arg-max. grad_out must be zero there, as that of a loss is. (What TPP_ENV_UNEVEN
      * does for every layer; a ROW's `in` must then be zero there.) */
     TPP_LINEAR_PAD = 2
 };

@@ -58,7 +58,7 @@ TPP_API tpp_status tpp_layer_adamw(const tpp_layer *layer, const tpp_adamw_desc 
  * Sum of the squares of the gradients, per parameter and block: out[index * blocks + b] is block b
  * of parameter `index`. A block of another rank is 0; of a parameter that every rank holds whole,
  * block 0 is its sum on rank 0 and 0 elsewhere; a copied head is counted in the block of its first
- * copy (call tpp_layer_sum_copies before). So the parts of all ranks add up exactly, in any order.
+ * copy (call tpp_layer_sum_copies before); a parameter that is TPP_PARAM_COPY counts 0. So the parts of all ranks add up exactly, in any order.
  *
  * @param out params * blocks numbers (tpp_layer_query). @return TPP_OK; TPP_ERR_INVALID. Comm:
  *         none. Since: 0.1.

@@ -31,6 +31,15 @@ void tpp__kern_ce_pick(const tpp__ce_block *block, const void *m, const int32_t 
     TPP__BY_TYPE(block->dtype, ce_pick, block, m, ids, target);
 }
 
+void tpp__kern_ce_move(tpp_dtype dtype, int64_t rows, int64_t cols, const void *own, const void *m,
+                       void *sum, void *shifted) {
+    TPP__BY_TYPE(dtype, ce_move, rows, cols, own, m, sum, shifted);
+}
+
+void tpp__kern_ce_below(tpp_dtype dtype, int64_t rows, const void *m, void *target) {
+    TPP__BY_TYPE(dtype, ce_below, rows, m, target);
+}
+
 int64_t tpp__kern_ce_lost(tpp_dtype dtype, int64_t rows, const void *m, const double *weight) {
     return TPP__OF_TYPE(dtype, ce_lost, rows, m, weight);
 }

@@ -33,8 +33,14 @@ void tpp__kern_ce_max(const tpp__ce_block *block, void *m);
  * block holds nothing else: sum is 0, and shifted is -infinity unless there is no column. */
 void tpp__kern_ce_sum(const tpp__ce_block *block, const void *m, void *sum, void *shifted);
 
-/* Where the target lies in the block: target[r] = z[ids[r]] - m[r]. */
+/* Where the target lies in the block: target[r] = z[ids[r]] - m[r]; m NULL: z[ids[r]]. */
 void tpp__kern_ce_pick(const tpp__ce_block *block, const void *m, const int32_t *ids, void *target);
+
+/* When a block was summed from its own largest logit: as if it had been from m, which is not below it.
+ * cols of the block; shifted or NULL. And target -= m. */
+void tpp__kern_ce_move(tpp_dtype dtype, int64_t rows, int64_t cols, const void *own, const void *m,
+                       void *sum, void *shifted);
+void tpp__kern_ce_below(tpp_dtype dtype, int64_t rows, const void *m, void *target);
 
 /* The first row of a weight other than 0 whose m is infinite; -1: none. */
 int64_t tpp__kern_ce_lost(tpp_dtype dtype, int64_t rows, const void *m, const double *weight);

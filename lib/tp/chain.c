@@ -1,5 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "tp/layer_impl.h"
+#include "tp/tied.h"
 
 /* Layers one after the other. What flows between layer i and i + 1 is `flow` i. Its value is saved
  * by forward. Its gradient is kept in `split` for the halves; a whole backward needs only the last
@@ -72,6 +72,7 @@ static tpp__work child_work(const tpp_layer *chain, const tpp__work *work, int32
     }
     child.params = work->params + chain->child_state[i];
     child.grads = work->grads ? work->grads + chain->child_grads[i] : NULL;
+    tpp__tied_point(chain, chain->children[i], work, &child);
     return child;
 }
 
@@ -168,6 +169,8 @@ tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer
     status = check_fit(chain, layers, count);
     for (int32_t i = 0; i < count && status == TPP_OK; i++)
         tpp__layer_adopt(chain, layers[i]);
+    for (int32_t i = 0; i < count && status == TPP_OK; i++)
+        status = tpp__tied_adopt(chain, layers[i]);
     if (status == TPP_OK) {
         chain->in_dtype = layers[0]->in_dtype;
         chain->in_cols = layers[0]->in_cols;
@@ -176,7 +179,7 @@ tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer
         chain->targets = layers[count - 1]->targets;
         chain->one_row = layers[count - 1]->one_row;
     }
-    if (chain->state_overflow)
+    if (status != TPP_OK || chain->state_overflow)
         chain->child_count = 0; /* they stay the caller's */
     return tpp__layer_hand_over(out, chain, status);
 }

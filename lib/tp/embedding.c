@@ -86,6 +86,10 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
 
 static const tpp__layer_ops ops = {needs_of, forward, backward};
 
+bool tpp__is_embedding(const tpp_layer *layer) {
+    return layer->ops == &ops;
+}
+
 static tpp_status check_desc(tpp_embedding_desc *desc) {
     tpp_status status = tpp__check_positive("desc.vocab", desc->vocab);
     if (status == TPP_OK)
@@ -101,7 +105,7 @@ tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
                                 const tpp_embedding_desc *given) {
     tpp_embedding_desc desc;
     tpp_layer *layer;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, TPP_EMBEDDING_TIED, given, "desc");
     if (status == TPP_OK)
         status = check_desc(&desc);
     if (status == TPP_OK)
@@ -119,7 +123,8 @@ tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
     layer->out_cols = desc.hidden;
     tpp__layer_add_param(layer, "tokens.weight",
                          tpp__shard_axis(layer, padded, desc.hidden, TPP_AXIS_ROWS, 1, desc.vocab),
-                         TPP_INIT_NORMAL, desc.init_std, 0);
+                         TPP_INIT_NORMAL, desc.init_std,
+                         desc.flags & TPP_EMBEDDING_TIED ? TPP_PARAM_TIED : 0);
     if (desc.positions > 0)
         tpp__layer_add_param(layer, "positions.weight",
                              tpp__shard_whole(desc.positions, desc.hidden), TPP_INIT_NORMAL,

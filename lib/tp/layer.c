@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/copies.h"
 #include "tp/layer_impl.h"
+#include "tp/tied.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,6 +60,7 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
         .grad_bytes = layer->grad_bytes,
         .moments_bytes = tpp__moments_bytes(layer),
         .grad_dtype = layer->wide,
+        .tied_bytes = tpp__tied_bytes(layer),
         .out_rows = layer->one_row ? 1 : batch * seq,
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
@@ -209,6 +211,10 @@ tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, in
 static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want) {
     if (!layer)
         return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
+    if (layer->tied)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "this layer is tied to an embedding outside of it; call the chain that "
+                         "holds both");
     tpp_call call;
     tpp__work work;
     tpp_status status = tpp__sized_read(&call, sizeof call, 0, given, "call");

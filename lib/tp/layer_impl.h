@@ -39,6 +39,8 @@ typedef struct tpp__work {
     const int32_t *targets;
     const double *weights; /* NULL: 1 */
     double weight_sum;
+    const char *tied_params; /* table of layer->tied, and its gradient */
+    char *tied_grads;
 } tpp__work;
 
 typedef struct tpp__layer_ops {
@@ -75,7 +77,8 @@ struct tpp_layer {
     tpp_dtype in_dtype, out_dtype;
     int64_t in_cols, out_cols;
     bool targets;
-    bool one_row; /* out is [1, out_cols] */
+    bool one_row;          /* out is [1, out_cols] */
+    const tpp_layer *tied; /* an embedding outside of this layer whose table it uses (tied.h) */
     int32_t param_count;
     tpp__param *params;
     int64_t state_bytes, grad_bytes;
@@ -133,6 +136,9 @@ tpp_status tpp__check_std(const char *field, double value, double otherwise, dou
 /* Needs and calls of a child inside a composite layer. */
 tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq);
 tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+
+/* An embedding's parameter 0 is its table. */
+bool tpp__is_embedding(const tpp_layer *layer);
 
 /* Bytes of tpp_layer_adamw's moments. */
 int64_t tpp__moments_bytes(const tpp_layer *layer);

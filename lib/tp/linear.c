@@ -1,8 +1,15 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/logits.h"
 #include "tp/operators.h"
 #include "tp/partition_1d.h"
 
+#include <math.h>
 #include <tpp/linear.h>
+
+typedef struct linear {
+    tpp_layer base;
+    int64_t vocab; /* > 0: logits with padding behind so many columns */
+} linear;
 
 enum { WEIGHT, BIAS };
 
@@ -18,9 +25,14 @@ static void column_needs(const tpp_layer *layer, int64_t batch, int64_t seq, tpp
 }
 
 static tpp_status column_forward(const tpp_layer *layer, const tpp__work *work) {
-    return tpp__col_forward(layer, shape_of(layer, work), work->in,
-                            tpp__param_of(layer, work, WEIGHT), tpp__param_of(layer, work, BIAS),
-                            work->out);
+    const linear *self = (const linear *)layer;
+    tpp_status status =
+        tpp__col_forward(layer, shape_of(layer, work), work->in, tpp__param_of(layer, work, WEIGHT),
+                         tpp__param_of(layer, work, BIAS), work->out);
+    if (status == TPP_OK && self->vocab > 0)
+        tpp__logits_pad(layer, self->vocab, work->tokens, layer->out_cols, work->out,
+                        (double)-INFINITY);
+    return status;
 }
 
 static tpp_status column_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
@@ -90,6 +102,8 @@ static tpp_status fill_column(tpp_layer *layer, const tpp_linear_desc *desc, dou
     tpp_status status = tpp__check_blocks(layer, "desc.out", out);
     if (status != TPP_OK)
         return status;
+    if (desc->flags & TPP_LINEAR_PAD)
+        ((linear *)layer)->vocab = desc->out;
     layer->in_cols = desc->in;
     layer->out_cols = out / layer->ranks;
     tpp__layer_add_param(layer, "weight",
@@ -135,7 +149,7 @@ tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
         return tpp__layer_hand_over(out, NULL, status);
     bool column = desc.kind == TPP_LINEAR_COLUMN;
     tpp_layer *layer;
-    status = tpp__layer_new(&layer, env, sizeof *layer, column ? &column_ops : &row_ops, 2, 0);
+    status = tpp__layer_new(&layer, env, sizeof(linear), column ? &column_ops : &row_ops, 2, 0);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     status = column ? fill_column(layer, &desc, std) : fill_row(layer, &desc, std);

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/logits.h"
 #include "tp/loss_rule.h"
 
 #include <string.h>
@@ -49,21 +50,9 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     needs->overflow = !tpp__arena_fits(&saved) || !tpp__arena_fits(&scratch);
 }
 
-/* Block `block` of this rank's logits. */
 static tpp__ce_block block_of(const tpp_layer *layer, const tpp__work *work, int32_t block) {
-    const loss *self = (const loss *)layer;
-    int64_t wide = layer->in_cols / layer->count, first = (layer->first + block) * wide;
-    int64_t valid = self->rule.vocab - first;
-    return (tpp__ce_block){
-        .dtype = layer->dtype,
-        .rows = work->tokens,
-        .cols = valid < 0      ? 0
-                : valid < wide ? valid
-                               : wide,
-        .z = (const char *)work->in + block * wide * layer->width,
-        .ldz = layer->in_cols,
-        .first = first,
-    };
+    return tpp__logits_block(layer, ((const loss *)layer)->rule.vocab, work->tokens, layer->in_cols,
+                             work->in, block);
 }
 
 /* sums (and, behind them, those of shifted logits) over blocks [first, first + count), along the
@@ -83,18 +72,13 @@ static void sum_blocks(const tpp_layer *layer, const tpp__work *work, const void
     tpp__kern_add(layer->wide, kinds * work->tokens, right, sums);
 }
 
-static tpp_status reduce(const tpp_layer *layer, void *data, int64_t count, tpp_reduce how) {
-    return layer->comm ? tpp_comm_all_reduce(layer->comm, data, data, count, layer->wide, how)
-                       : TPP_OK;
-}
-
 static tpp_status find_largest(const tpp_layer *layer, const tpp__work *work, void *largest) {
     tpp__kern_ce_start(layer->wide, work->tokens, largest);
     for (int32_t b = 0; b < layer->count; b++) {
         tpp__ce_block block = block_of(layer, work, b);
         tpp__kern_ce_max(&block, largest);
     }
-    return reduce(layer, largest, work->tokens, TPP_MAX);
+    return tpp__loss_reduce(layer, largest, work->tokens, TPP_MAX);
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
@@ -116,7 +100,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
         tpp__ce_block block = block_of(layer, work, b);
         tpp__kern_ce_pick(&block, saved.largest, work->targets, s.target);
     }
-    status = reduce(layer, s.sums, tpp__loss_sums(rule) * work->tokens, TPP_SUM_TREE);
+    status = tpp__loss_reduce(layer, s.sums, tpp__loss_sums(rule) * work->tokens, TPP_SUM_TREE);
     if (status != TPP_OK)
         return status;
     memcpy(saved.sum, s.sums, bytes);

@@ -153,3 +153,8 @@ tpp_status tpp__loss_slopes(const tpp_layer *layer, const tpp__loss_rule *rule,
     }
     return TPP_OK;
 }
+
+tpp_status tpp__loss_reduce(const tpp_layer *layer, void *data, int64_t count, tpp_reduce how) {
+    return layer->comm ? tpp_comm_all_reduce(layer->comm, data, data, count, layer->wide, how)
+                       : TPP_OK;
+}

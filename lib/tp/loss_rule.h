@@ -40,6 +40,9 @@ void tpp__loss_out(const tpp_layer *layer, const tpp__loss_rule *rule, const tpp
 tpp_status tpp__loss_slopes(const tpp_layer *layer, const tpp__loss_rule *rule,
                             const tpp__work *work, double *weight, void *w);
 
+/* Over ranks, in place; of layer->wide. */
+tpp_status tpp__loss_reduce(const tpp_layer *layer, void *data, int64_t count, tpp_reduce how);
+
 /* Numbers per token that are summed over blocks and ranks: of exponentials, with smoothing of
  * shifted logits, and the target's. */
 static inline int32_t tpp__loss_sums(const tpp__loss_rule *rule) {

@@ -96,6 +96,8 @@ tpp_status tpp_layer_grad_squares(const tpp_layer *layer, const void *grads, dou
         double *to = out + (int64_t)i * layer->blocks;
         for (int32_t b = 0; b < layer->blocks; b++)
             to[b] = 0;
+        if (param->flags & TPP_PARAM_COPY)
+            continue; /* another layer has it */
         if (param->shard.axis != TPP_AXIS_NONE) {
             int32_t copies = param->shard.copies > 1 ? param->shard.copies : 1;
             for (int32_t b = 0; b < layer->count; b++)

@@ -31,6 +31,8 @@ NAMES = {
 }
 # Where a name has another type than elsewhere.
 SPECIAL = {
+    "head.h": {"layers": "tpp_layer **layers", "embedding": "tpp_embedding_desc embedding",
+               "loss": "tpp_loss_desc loss"},
     "optim.h": {"grads": "void *grads", "scratch": "void *scratch"},
     "shard.h": {"params": "char *params"},
     "stage.h": {"params": "const void **params"},

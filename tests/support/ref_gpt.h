@@ -151,6 +151,13 @@ void ref_loss_forward(int64_t rows, const ref_loss *p, const ref_real *z, const 
 void ref_loss_backward(int64_t rows, const ref_loss *p, const ref_real *z, const int32_t *target,
                        const ref_real *dloss, ref_real *dz);
 
+/* An output head on a table [vocab, hidden]: z = x table^T. */
+void ref_transpose(int64_t rows, int64_t cols, const ref_real *x, ref_real *y);
+void ref_head_forward(int64_t rows, int64_t hidden, int64_t vocab, const ref_real *x,
+                      const ref_real *table, ref_real *z);
+void ref_head_backward(int64_t rows, int64_t hidden, int64_t vocab, const ref_real *x,
+                       const ref_real *table, const ref_real *dz, ref_real *dx, ref_real *dtable);
+
 /* Token losses of the whole model: embedding, blocks, norm, output head, cross-entropy. */
 void ref_gpt_forward(const ref_size *size, const ref_gpt *p, const int32_t *ids,
                      const int32_t *targets, ref_real *loss);

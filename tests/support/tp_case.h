@@ -26,6 +26,7 @@ typedef struct tp_full {
     int64_t ids_below;         /* > 0: the input is token ids */
     int64_t targets_below;     /* > 0: there are targets */
     int one_row;               /* 1: out is [1, out_cols] */
+    int out_low;               /* 1: padding of out is -infinity; otherwise 0 */
     int weighted;              /* 1: tokens have weights */
     int ignores;               /* 1: every third target is `ignore` */
     int32_t ignore;
@@ -51,17 +52,28 @@ typedef struct tp_case {
     const void *desc;
 } tp_case;
 
+enum {
+    TP_HEAD_PLAIN = 1, /* a head and a loss */
+    TP_HEAD_FUSED = 2,
+    TP_HEAD_TIED = 4 /* to the embedding; with one of the others */
+};
+
 /* A whole model as a chain: embedding, blocks, norm, output head, loss. */
 typedef struct tp_gpt_desc {
     int64_t vocab, hidden, positions;
     int32_t heads, blocks, kv_heads;
+    int32_t head; /* TP_HEAD_...; 0: a linear layer and a loss */
+    int64_t step; /* tokens of a step of the fused head */
 } tp_gpt_desc;
 
 extern const tp_kind tp_kind_linear, tp_kind_mlp, tp_kind_attention, tp_kind_norm,
     tp_kind_embedding, tp_kind_loss, tp_kind_block, tp_kind_gpt;
 
 /* Tokens have weights. */
-extern const tp_kind tp_kind_loss_weighted;
+extern const tp_kind tp_kind_loss_weighted, tp_kind_head_weighted;
+
+/* A head, fused or not. */
+extern const tp_kind tp_kind_head;
 
 /* The same with TPP_ENV_UNEVEN. */
 extern const tp_kind tp_kind_linear_uneven, tp_kind_mlp_uneven;

@@ -91,6 +91,14 @@ static const tpp_loss_desc loss_mean = {.size = sizeof loss_mean,
                                         .smoothing = 0.125,
                                         .z_loss = 0.03125};
 
+static const tpp_head_desc head = {.size = sizeof head, .hidden = 9, .vocab = 13};
+static const tpp_head_desc head_fused = {
+    .size = sizeof head_fused, .hidden = 7, .vocab = 29, .loss = &loss};
+static const tpp_head_desc head_steps = {
+    .size = sizeof head_steps, .hidden = 5, .vocab = 29, .loss = &loss, .block = 3};
+static const tpp_head_desc head_options = {
+    .size = sizeof head_options, .hidden = 6, .vocab = 29, .loss = &loss_mean, .block = 4};
+
 static const tpp_block_desc block = {.size = sizeof block, .hidden = 24, .ffn = 40, .heads = 8};
 static const tpp_block_desc block_erf = {
     .size = sizeof block_erf, .hidden = 16, .heads = 16, .act = TPP_ACT_GELU_ERF, .epsilon = 0.125};
@@ -110,8 +118,10 @@ static const tpp_block_desc block_separate = {.size = sizeof block_separate,
                                               .heads = 8,
                                               .act = TPP_ACT_GEGLU};
 
-static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0};
-static const tp_gpt_desc gpt_grouped = {13, 16, 70, 8, 2, 2};
+static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0, 0, 0};
+static const tp_gpt_desc gpt_grouped = {13, 16, 70, 8, 2, 2, 0, 0};
+static const tp_gpt_desc gpt_tied = {13, 16, 70, 8, 2, 0, TP_HEAD_PLAIN | TP_HEAD_TIED, 0};
+static const tp_gpt_desc gpt_fused = {13, 16, 70, 8, 2, 0, TP_HEAD_FUSED | TP_HEAD_TIED, 5};
 
 const tp_case tp_cases[] = {
     {"linear column", &tp_kind_linear, &column},
@@ -154,6 +164,10 @@ const tp_case tp_cases[] = {
     {"loss, smoothing others, z-loss", &tp_kind_loss_weighted, &loss_others},
     {"loss, sum, ignore a class", &tp_kind_loss, &loss_sum},
     {"loss, weighted mean, all options", &tp_kind_loss_weighted, &loss_mean},
+    {"head", &tp_kind_head, &head},
+    {"head, fused", &tp_kind_head, &head_fused},
+    {"head, fused in steps", &tp_kind_head, &head_steps},
+    {"head, fused in steps, all options", &tp_kind_head_weighted, &head_options},
     {"block", &tp_kind_block, &block},
     {"block, erf", &tp_kind_block, &block_erf},
     {"block, llama", &tp_kind_block, &block_llama},
@@ -161,5 +175,7 @@ const tp_case tp_cases[] = {
     {"block, grouped", &tp_kind_block, &block_grouped},
     {"gpt", &tp_kind_gpt, &gpt},
     {"gpt, grouped", &tp_kind_gpt, &gpt_grouped},
+    {"gpt, tied", &tp_kind_gpt, &gpt_tied},
+    {"gpt, tied, fused in steps", &tp_kind_gpt, &gpt_fused},
     {0},
 };

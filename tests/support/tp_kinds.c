@@ -30,6 +30,7 @@ static void linear_describe(const void *desc, tp_full *full) {
     full->out_cols = d->out;
     full->in_split = d->kind == TPP_LINEAR_ROW;
     full->out_split = d->kind == TPP_LINEAR_COLUMN;
+    full->out_low = (d->flags & TPP_LINEAR_PAD) != 0;
     tp_add_param(full, "", "weight", d->in, d->out);
     if (!(d->flags & TPP_LINEAR_NO_BIAS))
         tp_add_param(full, "", "bias", 1, d->out);

@@ -2,6 +2,7 @@
 #include "support/tp_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* embedding.h */
 
@@ -89,6 +90,46 @@ static void loss_reference(const void *desc, tp_full *full) {
 const tp_kind tp_kind_loss = {loss_create, loss_describe, loss_reference};
 const tp_kind tp_kind_loss_weighted = {loss_create, weighted_describe, loss_reference};
 
+/* head.h */
+
+static tpp_status head_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_head_create(out, env, desc);
+}
+
+static void head_describe(const void *desc, tp_full *full) {
+    const tpp_head_desc *d = desc;
+    full->in_cols = d->hidden;
+    full->out_cols = d->loss ? 1 : d->vocab;
+    full->out_split = full->out_low = !d->loss;
+    if (d->loss)
+        loss_ends(full, d->loss);
+    tp_add_param(full, "", "weight", d->vocab, d->hidden);
+}
+
+static void head_weighted(const void *desc, tp_full *full) {
+    head_describe(desc, full);
+    full->weighted = 1;
+}
+
+static void head_reference(const void *desc, tp_full *full) {
+    const tpp_head_desc *d = desc;
+    const ref_real *table = tp_value(full, "", "weight");
+    ref_real *z = ref_new(full->tokens * d->vocab), *dz = ref_new(full->tokens * d->vocab);
+    ref_head_forward(full->tokens, d->hidden, d->vocab, full->in, table, d->loss ? z : full->out);
+    if (d->loss) {
+        ref_loss p = loss_of(full, d->loss);
+        ref_loss_forward(full->tokens, &p, z, full->targets, full->out);
+        ref_loss_backward(full->tokens, &p, z, full->targets, full->grad_out, dz);
+    }
+    ref_head_backward(full->tokens, d->hidden, d->vocab, full->in, table,
+                      d->loss ? dz : full->grad_out, full->grad_in, tp_grad(full, "", "weight"));
+    free(z);
+    free(dz);
+}
+
+const tp_kind tp_kind_head = {head_create, head_describe, head_reference};
+const tp_kind tp_kind_head_weighted = {head_create, head_weighted, head_reference};
+
 /* block.h */
 
 static tpp_status block_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
@@ -162,9 +203,19 @@ static void drop(tpp_layer **layers, int32_t made) {
         tpp_layer_destroy(layers[i]);
 }
 
-/* Layer number i of the model. */
+static tpp_status gpt_head_create(tpp_layer **out, const tpp_layer_env *env, const tp_gpt_desc *d,
+                                  const tpp_layer *first) {
+    tpp_loss_desc loss = {.size = sizeof loss, .vocab = d->vocab};
+    tpp_head_desc head = {.size = sizeof head, .hidden = d->hidden, .vocab = d->vocab};
+    head.tied = d->head & TP_HEAD_TIED ? first : NULL;
+    head.loss = d->head & TP_HEAD_FUSED ? &loss : NULL;
+    head.block = head.loss ? d->step : 0;
+    return tpp_head_create(out, env, &head);
+}
+
+/* Layer number i of the model; `first` is number 0. */
 static tpp_status part_create(tpp_layer **out, const tpp_layer_env *env, const tp_gpt_desc *d,
-                              int32_t i) {
+                              int32_t i, const tpp_layer *first) {
     tpp_layer_env e = *env;
     char name[TP_NAME];
     snprintf(name, sizeof name, "h.%d.", i - 1);
@@ -191,6 +242,8 @@ static tpp_status part_create(tpp_layer **out, const tpp_layer_env *env, const t
         norm.cols = d->hidden;
         return tpp_norm_create(out, &e, &norm);
     }
+    if (i == d->blocks + 2 && d->head)
+        return gpt_head_create(out, &e, d, first);
     if (i == d->blocks + 2) {
         tpp_linear_desc head = {0};
         head.size = sizeof head;
@@ -209,9 +262,9 @@ static tpp_status part_create(tpp_layer **out, const tpp_layer_env *env, const t
 static tpp_status gpt_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
     const tp_gpt_desc *d = desc;
     tpp_layer *layers[REF_BLOCKS + 4] = {0};
-    int32_t count = d->blocks + 4;
+    int32_t count = d->blocks + (d->head & TP_HEAD_FUSED ? 3 : 4);
     for (int32_t i = 0; i < count; i++) {
-        tpp_status status = part_create(&layers[i], env, d, i);
+        tpp_status status = part_create(&layers[i], env, d, i, layers[0]);
         if (status < 0) {
             drop(layers, i);
             return status;
@@ -250,7 +303,10 @@ static void gpt_describe(const void *desc, tp_full *full) {
         block_params(full, prefix, &block, &s);
     }
     tp_norm_params(full, "ln_f.", d->hidden, 1);
-    tp_add_param(full, "head.", "weight", d->hidden, d->vocab);
+    if (!d->head)
+        tp_add_param(full, "head.", "weight", d->hidden, d->vocab);
+    else if (!(d->head & TP_HEAD_TIED))
+        tp_add_param(full, "head.", "weight", d->vocab, d->hidden);
 }
 
 static ref_gpt gpt_of(const tp_full *full, const tp_gpt_desc *d, tp_lookup get) {
@@ -272,8 +328,23 @@ static void gpt_reference(const void *desc, tp_full *full) {
     ref_size s = gpt_size(d, full);
     ref_gpt p = gpt_of(full, d, tp_value);
     ref_gpt g = gpt_of(full, d, tp_grad);
+    int tied = d->head & TP_HEAD_TIED;
+    int64_t count = d->vocab * d->hidden;
+    ref_real *table_grad = tied ? g.tokens : g.head;
+    ref_real *head = ref_new(count), *head_grad = ref_new(count), *table = ref_new(count);
+    if (d->head) { /* ref_gpt's is [hidden, vocab] */
+        ref_transpose(d->vocab, d->hidden, tied ? p.tokens : p.head, head);
+        p.head = head;
+        g.head = head_grad;
+    }
     ref_gpt_forward(&s, &p, full->ids, full->targets, full->out);
     ref_gpt_backward(&s, &p, full->ids, full->targets, full->grad_out, &g);
+    ref_transpose(d->hidden, d->vocab, head_grad, table);
+    for (int64_t i = 0; d->head && i < count; i++)
+        table_grad[i] = table[i] + (tied ? table_grad[i] : 0);
+    free(head);
+    free(head_grad);
+    free(table);
 }
 
 const tp_kind tp_kind_gpt = {gpt_create, gpt_describe, gpt_reference};

@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/tp_run.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,15 +31,20 @@ static int all_zero(const char *bytes, int64_t count) {
     return 1;
 }
 
-/* The padding of a split matrix holds zeros. */
+/* The padding of a split matrix holds zeros, or -infinity. */
 static void check_padding(const char *what, const tpp_mat *m, int64_t first, int64_t full_cols,
-                          int64_t width) {
+                          int low) {
     const char *part = m->data;
+    int64_t width = tp_width(m->dtype);
+    char pad[sizeof(double)];
+    double value = low ? (double)-INFINITY : 0;
+    assert_int_equal(tpp_convert(pad, m->dtype, &value, TPP_F64, 1), TPP_OK);
     for (int64_t r = 0; r < m->rows; r++) {
         for (int64_t c = 0; c < m->cols; c++) {
-            if (first + c >= full_cols && !all_zero(part + (r * m->cols + c) * width, width))
-                fail_msg("%s: padding is not 0 in row %lld, column %lld", what, (long long)r,
-                         (long long)(first + c));
+            if (first + c >= full_cols &&
+                memcmp(part + (r * m->cols + c) * width, pad, (size_t)width) != 0)
+                fail_msg("%s: padding is not %g in row %lld, column %lld", what, value,
+                         (long long)r, (long long)(first + c));
         }
     }
 }
@@ -57,7 +63,7 @@ static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count
         if (!split && i > 0)
             assert_same_bits(what, m->data, full, (uint64_t)(rows * cols * width));
         if (split)
-            check_padding(what, m, first, cols, width);
+            check_padding(what, m, first, cols, !grad && f->out_low);
         place(full, cols, m, first, width);
     }
     return full;

@@ -28,7 +28,7 @@ static const tpp_embedding_desc embedding = {sizeof embedding, 0, 5, 2, 3, 0};
 static const tpp_loss_desc loss = {.size = sizeof loss, .vocab = 6};
 static const tpp_block_desc block = {
     .size = sizeof block, .hidden = 4, .ffn = 6, .heads = 2, .act = TPP_ACT_GELU_ERF};
-static const tp_gpt_desc gpt = {3, 2, 4, 1, 2, 0};
+static const tp_gpt_desc gpt = {3, 2, 4, 1, 2, 0, 0, 0};
 
 static const tp_case cases[] = {
     {"linear", &tp_kind_linear, &linear},

@@ -53,7 +53,7 @@ static void test_degrees(void **state) {
  * rows of several attention tiles. */
 static void test_large(void **state) {
     static const tpp_block_desc block = {.size = sizeof block, .hidden = 128, .heads = 16};
-    static const tp_gpt_desc gpt = {301, 64, 300, 8, 2, 0};
+    static const tp_gpt_desc gpt = {301, 64, 300, 8, 2, 0, 0, 0};
     static const tp_case cases[] = {{"large block", &tp_kind_block, &block},
                                     {"large gpt", &tp_kind_gpt, &gpt}};
     (void)state;

@@ -63,6 +63,10 @@ static const expected table[] = {
     {"loss, smoothing others, z-loss", 2, 0, 4, 0, 0, 0, 0},
     {"loss, sum, ignore a class", 2, 0, 3, 0, 0, 0, 0},
     {"loss, weighted mean, all options", 2, 0, 4, 0, 0, 0, 0},
+    {"head", 0, 0, 0, 1, 1, 0, 0},
+    {"head, fused", 2, 0, 3, 1, 1, 0, 0},
+    {"head, fused in steps", 2, 0, 3, 1, 1, 0, 0},
+    {"head, fused in steps, all options", 2, 0, 4, 1, 1, 0, 0},
     {"block", 2, 2, 0, 2, 2, 0, 0},
     {"block, erf", 2, 2, 0, 2, 2, 0, 0},
     {"block, llama", 2, 2, 0, 2, 2, 0, 0},
@@ -71,6 +75,8 @@ static const expected table[] = {
     {"block, grouped", 2, 2, 0, 2, 2, 2 * (24 + 1) * 2 * 3, 2},
     {"gpt", 7, 5 * 16, 3, 5, 5 * 16, 0, 0},
     {"gpt, grouped", 7, 5 * 16, 3, 5, 5 * 16, 2 * 2 * (16 + 1) * 2 * 2, 2},
+    {"gpt, tied", 7, 5 * 16, 3, 5, 5 * 16, 0, 0},
+    {"gpt, tied, fused in steps", 7, 5 * 16, 3, 5, 5 * 16, 0, 0},
 };
 
 static void check_count(const char *what, const tpp_comm_count *got, int64_t calls,

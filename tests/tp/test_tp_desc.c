@@ -28,6 +28,7 @@ typedef struct all {
     tpp_norm_desc norm;
     tpp_embedding_desc embedding;
     tpp_loss_desc loss;
+    tpp_head_desc head;
     tpp_block_desc block;
 } all;
 
@@ -41,6 +42,7 @@ static all right(void) {
         .norm = {sizeof a.norm, 0, 6, 0, 0, 0},
         .embedding = {sizeof a.embedding, 0, 7, 6, 5, 0},
         .loss = {.size = sizeof a.loss, .vocab = 7},
+        .head = {.size = sizeof a.head, .hidden = 6, .vocab = 7},
         .block = {.size = sizeof a.block, .hidden = 24, .heads = 12},
     };
     return a;
@@ -99,6 +101,11 @@ static void test_right(void **state) {
     assert_int_equal(tpp_embedding_create(&layer, &a.env, &a.embedding), TPP_OK);
     tpp_layer_destroy(layer);
     assert_int_equal(tpp_loss_create(&layer, &a.env, &a.loss), TPP_OK);
+    tpp_layer_destroy(layer);
+    assert_int_equal(tpp_head_create(&layer, &a.env, &a.head), TPP_OK);
+    tpp_layer_destroy(layer);
+    a.head.loss = &a.loss;
+    assert_int_equal(tpp_head_create(&layer, &a.env, &a.head), TPP_OK);
     tpp_layer_destroy(layer);
     assert_int_equal(tpp_block_create(&layer, &a.env, &a.block), TPP_OK);
     tpp_layer_destroy(layer);
@@ -192,6 +199,11 @@ static void test_others(void **state) {
     REFUSE(loss, loss, smoothing, NAN, "nan");
     REFUSE(loss, loss, z_loss, -0.25, "-0.25");
     REFUSE(loss, loss, z_loss, INFINITY, "inf");
+    REFUSE(head, head, hidden, 0, "0");
+    REFUSE(head, head, vocab, -7, "-7");
+    REFUSE(head, head, block, -2, "-2");
+    REFUSE(head, head, block, 5, "5"); /* not fused */
+    REFUSE(head, head, init_std, -1, "-1");
     REFUSE(block, block, hidden, 0, "0");
     REFUSE(block, block, ffn, -1, "-1");
     REFUSE(block, block, heads, 0, "0");
@@ -312,6 +324,7 @@ static void test_sized(void **state) {
     check_sized(&tp_kind_norm, &a.norm, sizeof a.norm, "desc");
     check_sized(&tp_kind_embedding, &a.embedding, sizeof a.embedding, "desc");
     check_sized(&tp_kind_loss, &a.loss, sizeof a.loss, "desc");
+    check_sized(&tp_kind_head, &a.head, sizeof a.head, "desc");
     check_sized(&tp_kind_block, &a.block, sizeof a.block, "desc");
     /* an older program's shorter descriptor: the missing fields are zero */
     a.mlp.size = offsetof(tpp_mlp_desc, act);

@@ -122,6 +122,8 @@ static void test_saved_loss(void **state) {
     for (int32_t t = 1; t <= 8; t *= 2) {
         check_saved("loss", t, 2 * 3 * 67, 2);
         check_saved("loss, smoothing", t, 2 * 3 * 67, 2);
+        check_saved("head", t, 0, 0);
+        check_saved("head, fused in steps", t, 2 * 3 * 67, 2);
     }
 }
 

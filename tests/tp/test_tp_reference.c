@@ -57,7 +57,7 @@ static void test_odd_degrees(void **state) {
         .size = sizeof attention, .hidden = 30, .heads = 30, .head_cols = 2};
     static const tpp_block_desc block = {
         .size = sizeof block, .hidden = 30, .ffn = 60, .heads = 15};
-    static const tp_gpt_desc gpt = {17, 30, 5, 15, 1, 0};
+    static const tp_gpt_desc gpt = {17, 30, 5, 15, 1, 0, 0, 0};
     static const tp_case cases[] = {
         {"column", &tp_kind_linear, &column},
         {"row", &tp_kind_linear, &row},

@@ -71,14 +71,22 @@ void tpp__kern_norm_backward_weight(tpp_dtype dtype, int64_t rows, int64_t cols,
                                     const void *mean, const void *rstd, const void *dy,
                                     void *dgamma, void *dbeta);
 
-/* One head of causal attention, q k v o are [seq, width] with strides; query i sees keys 0 .. i.
+/* One head of attention: q and o are [seq, width], k and v are [keys, width], with strides. Query i
+ * stands at the place i + offset among the keys (offset may be negative) and sees those up to its
+ * own place, or all with `full`; with a window w > 0 only those after its place less w.
  * o = softmax(scale * q k^T) v, in tiles of rows; lse[i] = log sum exp of row i's scores, saved for
- * backward.
- * lse is of the wide type. scratch: tpp__kern_attention_scratch(dtype, seq, width) bytes. */
+ * backward, of the wide type. A query that sees no key gives o = 0, lse = -inf and no gradients.
+ * scratch: tpp__kern_attention_scratch(dtype, n, width) bytes, n the larger of seq and keys. */
 typedef struct tpp__attention {
     const tpp_gemm_ops *gemm;
     tpp_dtype dtype;
-    int64_t seq;
+    int64_t seq, keys;
+    int64_t offset; /* of the first query among the keys: keys - seq for the last ones */
+    int64_t window; /* 0: none */
+    int32_t full;
+    /* dk and dv are added to: a K/V head that several query heads see, from the second one on, with
+     * the scratch as the call before left it */
+    int32_t add_kv;
     int64_t width; /* of a head */
     double scale;
     const void *q, *k, *v;
@@ -89,17 +97,13 @@ typedef struct tpp__attention {
     void *scratch;
     const void *d_o; /* backward: gradient of o */
     int64_t ld_do;
-    void *dq, *dk, *dv; /* backward: overwritten, dk and dv added to with add_kv */
+    void *dq, *dk, *dv; /* backward: overwritten, but see add_kv */
     int64_t lddq, lddk, lddv;
-    /* a K/V head that several query heads see: 1 from the second one on, with the scratch as the
-     * call before left it */
-    int32_t add_kv;
 } tpp__attention;
-int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t seq, int64_t width);
+int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t n, int64_t width);
 tpp_status tpp__kern_attention_forward(const tpp__attention *a);
 tpp_status tpp__kern_attention_backward(const tpp__attention *a);
-int64_t tpp__kern_attention_bf16_scratch(int64_t seq,
-                                         int64_t width); /* these are called by those */
+int64_t tpp__kern_attention_bf16_scratch(int64_t n, int64_t width); /* these are called by those */
 tpp_status tpp__kern_attention_bf16_forward(const tpp__attention *a);
 tpp_status tpp__kern_attention_bf16_backward(const tpp__attention *a);
 

@@ -22,8 +22,11 @@ typedef struct head {
 } head;
 
 static head head_new(tpp_dtype dtype, int64_t seq, int64_t width, double spread) {
-    head h = {
-        .a = {.gemm = tpp_gemm_builtin(TPP_GEMM_BLAS), .dtype = dtype, .seq = seq, .keys = seq, .width = width}};
+    head h = {.a = {.gemm = tpp_gemm_builtin(TPP_GEMM_BLAS),
+                    .dtype = dtype,
+                    .seq = seq,
+                    .keys = seq,
+                    .width = width}};
     tpp__attention *a = &h.a;
     const int64_t ld = 3 * width, bytes = dtype == TPP_F32 ? 4 : 8;
     a->scale = 1 / sqrt((double)width);

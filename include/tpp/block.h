@@ -15,10 +15,13 @@
  *     d.norm = TPP_NORM_RMS;
  *     d.act = TPP_ACT_SWIGLU;
  *     d.flags = TPP_BLOCK_NO_BIAS;
- *     tpp_block_create(&layer, &env, &d);      // norms and MLP as in Llama
+ *     tpp_rope_desc rope = {0};
+ *     rope.size = sizeof rope;
+ *     d.rope = &rope;
+ *     tpp_block_create(&layer, &env, &d);      // as in Llama
  */
 
-#include <tpp/layer.h>
+#include <tpp/attention.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,23 +29,35 @@ extern "C" {
 
 /** Flags of tpp_block_desc. */
 enum {
-    TPP_BLOCK_NO_BIAS = 1,      /**< no biases in norms, attention and MLP */
-    TPP_BLOCK_SEPARATE_GATE = 2 /**< TPP_MLP_SEPARATE_GATE (mlp.h) */
+    TPP_BLOCK_NO_BIAS = 1,       /**< no biases in norms, attention and MLP */
+    TPP_BLOCK_SEPARATE_GATE = 2, /**< TPP_MLP_SEPARATE_GATE (mlp.h) */
+    /* exceptions to NO_BIAS: the Q, K, V, the attention's output, the MLP have biases */
+    TPP_BLOCK_QKV_BIAS = 4,
+    TPP_BLOCK_OUT_BIAS = 8, /**< only together with QKV_BIAS */
+    TPP_BLOCK_MLP_BIAS = 16,
+    /* of the attention (attention.h) */
+    TPP_BLOCK_SEPARATE_QKV = 32,
+    TPP_BLOCK_QK_NORM = 64, /**< with the norms' epsilon */
+    TPP_BLOCK_FULL = 128
 };
 
 /** A block. */
 typedef struct tpp_block_desc {
     uint32_t size;
-    uint32_t flags;   /**< TPP_BLOCK_... */
-    int64_t hidden;   /**< columns, >= 1 */
-    int64_t ffn;      /**< of the MLP; 0: 4 * hidden */
-    int32_t heads;    /**< a multiple of the blocks; divides hidden */
-    int32_t act;      /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
-    double epsilon;   /**< of the norms; 0: 1e-5 */
-    double init_std;  /**< 0: 0.02 */
-    double out_std;   /**< of the two matrices that feed the residual; 0: init_std */
-    int32_t norm;     /**< tpp_norm_kind (norm.h); 0: TPP_NORM_LAYER */
-    int32_t kv_heads; /**< as in attention.h; 0: heads */
+    uint32_t flags;            /**< TPP_BLOCK_... */
+    int64_t hidden;            /**< columns, >= 1 */
+    int64_t ffn;               /**< of the MLP; 0: 4 * hidden */
+    int32_t heads;             /**< a multiple of the blocks */
+    int32_t act;               /**< tpp_act (mlp.h); 0: TPP_ACT_GELU_TANH */
+    double epsilon;            /**< of the norms; 0: 1e-5 */
+    double init_std;           /**< 0: 0.02 */
+    double out_std;            /**< of the two matrices that feed the residual; 0: init_std */
+    int32_t norm;              /**< tpp_norm_kind (norm.h); 0: TPP_NORM_LAYER */
+    int32_t kv_heads;          /**< as in attention.h; 0: heads */
+    const tpp_rope_desc *rope; /**< rotary positions; NULL: none; copied */
+    int64_t window;            /**< as in attention.h; 0: none */
+    int32_t head_cols;         /**< 0: hidden / heads, which must then be whole */
+    uint32_t reserved0;        /**< 0 */
 } tpp_block_desc;
 
 /**

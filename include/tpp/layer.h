@@ -33,6 +33,10 @@
  * A call that fails on one rank alone leaves the others waiting for it until their deadline: abort
  * the group (tpp_comm_abort), as executors do by themselves.
  *
+ * Packed sequences. With call.lengths the sequences of a batch have different lengths, 0 included,
+ * and lie one behind the other; attention keeps them apart. Memory queried for (batch, seq) is enough
+ * for any lengths up to seq.
+ *
  * Memory. Three words: *scratch* is dead when a call returns; *saved* is written by forward and
  * read by backward, one per micro-batch in flight; *state* is parameters and, with the same layout,
  * gradients. Gradients accumulate: zero them before the first micro-batch. No call here allocates,
@@ -164,7 +168,7 @@ typedef struct tpp_call {
     uint32_t size;
     uint32_t flags;   /**< 0 */
     int64_t batch;    /**< sequences */
-    int64_t seq;      /**< tokens of a sequence; tokens = batch * seq */
+    int64_t seq;      /**< tokens of a sequence, or of the longest; tokens = batch * seq */
     tpp_mat in;       /**< [tokens, in_cols]; read by forward and backward */
     tpp_mat out;      /**< [out_rows, out_cols]; written by forward */
     tpp_mat grad_out; /**< [out_rows, out_cols]; read by backward */
@@ -179,6 +183,12 @@ typedef struct tpp_call {
     const int32_t *targets; /**< [tokens], of a loss */
     const double *weights;  /**< [tokens], of a loss: what each token counts; NULL: 1 */
     double weight_sum;      /**< what the mean of a loss divides by; 0: see loss.h */
+    /** [batch] tokens of each sequence, 0 .. seq: then they lie one behind the other without gaps,
+     * and tokens = their sum; NULL: seq each */
+    const int32_t *lengths;
+    /** [batch] tokens of each sequence that came before these: positions (embedding, rotary) begin
+     * there; NULL: 0 */
+    const int32_t *past;
 } tpp_call;
 
 /**

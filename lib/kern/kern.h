@@ -71,6 +71,11 @@ void tpp__kern_norm_backward_weight(tpp_dtype dtype, int64_t rows, int64_t cols,
                                     const void *mean, const void *rstd, const void *dy,
                                     void *dgamma, void *dbeta);
 
+/* Pairs (a, b) of x turn: (a c - b s, b c + a s). Pair j is (x[j], x[half + j]), or interleaved
+ * (x[2j], x[2j + 1]). */
+void tpp__kern_rotate(tpp_dtype dtype, int64_t half, int32_t interleaved, const double *cosine,
+                      const double *sine, void *x);
+
 /* One head of attention: q and o are [seq, width], k and v are [keys, width], with strides. Query i
  * stands at the place i + offset among the keys (offset may be negative) and sees those up to its
  * own place, or all with `full`; with a window w > 0 only those after its place less w.

@@ -3,22 +3,17 @@
 #include "tp/operators.h"
 #include "tp/partition_1d.h"
 
-/* Parameters: the projections' weights, out.weight, the projections' biases, out.bias. */
-static int32_t out_of(const tpp_layer *layer) {
-    return ((const tpp__attention_layer *)layer)->projections;
-}
-
-static int32_t bias_of(const tpp_layer *layer, int32_t weight) {
-    return out_of(layer) + 1 + weight;
+static const tpp__attention_layer *attention_of(const tpp_layer *layer) {
+    return (const tpp__attention_layer *)layer;
 }
 
 int64_t tpp__attention_heads_cols(const tpp_layer *layer) {
-    const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
+    const tpp__attention_layer *self = attention_of(layer);
     return self->heads * self->head_cols;
 }
 
 int64_t tpp__attention_cols(const tpp_layer *layer, int32_t index) {
-    const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
+    const tpp__attention_layer *self = attention_of(layer);
     if (self->projections == 1)
         return 3 * tpp__attention_heads_cols(layer);
     return (index == TPP__Q ? self->heads : self->kv_heads) * self->head_cols;
@@ -26,35 +21,58 @@ int64_t tpp__attention_cols(const tpp_layer *layer, int32_t index) {
 
 tpp__projected tpp__attention_projected(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
     tpp__projected projected = {{NULL}};
-    for (int32_t i = 0; i < out_of(layer); i++)
+    for (int32_t i = 0; i < attention_of(layer)->projections; i++)
         projected.matrix[i] =
             tpp__arena_take(arena, tokens * tpp__attention_cols(layer, i), layer->width);
     return projected;
 }
 
 static tpp__attention_saved take_saved(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
-    const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
-    tpp__attention_saved saved;
-    saved.qkv = tpp__attention_projected(layer, tokens, arena);
+    const tpp__attention_layer *self = attention_of(layer);
+    tpp__attention_saved saved = {.qkv = tpp__attention_projected(layer, tokens, arena)};
+    saved.raw = saved.qkv;
+    for (int32_t i = TPP__Q; i <= TPP__K && self->normed; i++) {
+        saved.raw.matrix[i] =
+            tpp__arena_take(arena, tokens * tpp__attention_cols(layer, i), layer->width);
+        saved.rstd[i] = tpp__arena_take(arena, tokens * tpp__attention_section_heads(layer, i),
+                                        layer->wide_width);
+    }
     saved.heads = tpp__arena_take(arena, tokens * tpp__attention_heads_cols(layer), layer->width);
     saved.lse = tpp__arena_take(arena, tokens * self->heads, layer->wide_width);
     return saved;
+}
+
+/* What the weight half needs of the input half: gradients of qkv, and of the norms' weights. */
+typedef struct attention_split {
+    tpp__projected grads;
+    char *norms;
+} attention_split;
+
+static attention_split take_split(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
+    const tpp__attention_layer *self = attention_of(layer);
+    attention_split split = {.grads = tpp__attention_projected(layer, tokens, arena)};
+    if (self->normed)
+        split.norms = tpp__arena_take(arena, 2 * layer->count * self->head_cols, layer->wide_width);
+    return split;
 }
 
 static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
     int64_t tokens = batch * seq;
     tpp__arena saved = tpp__arena_counting();
     take_saved(layer, tokens, &saved);
-    tpp__arena split = tpp__arena_counting(); /* gradients of qkv */
-    tpp__attention_projected(layer, tokens, &split);
+    tpp__arena split = tpp__arena_counting();
+    take_split(layer, tokens, &split);
     tpp__arena core = split; /* gradient of the heads' outputs, then what heads need */
     tpp__arena_take(&core, tokens * tpp__attention_heads_cols(layer), layer->width);
     tpp__attention_heads_scratch(layer, seq, &core);
+    tpp__arena turn = split;
+    tpp__attention_turn_scratch(layer, &turn);
     tpp__arena sums = split;
     tpp__block_sum_scratch(layer, tokens * layer->out_cols, &sums);
     needs->saved = saved.used;
     needs->split = split.used;
     needs->scratch = core.used > sums.used ? core.used : sums.used;
+    needs->scratch = turn.used > needs->scratch ? turn.used : needs->scratch;
     needs->overflow =
         !tpp__arena_fits(&saved) || !tpp__arena_fits(&core) || !tpp__arena_fits(&sums);
 }
@@ -68,27 +86,30 @@ static tpp__linear_shape out_shape(const tpp_layer *layer, const tpp__work *work
 }
 
 static tpp_status project(const tpp_layer *layer, const tpp__work *work,
-                          const tpp__projected *qkv) {
+                          const tpp__attention_saved *saved) {
+    const tpp__attention_layer *self = attention_of(layer);
     tpp_status status = TPP_OK;
-    for (int32_t i = 0; i < out_of(layer) && status == TPP_OK; i++)
+    for (int32_t i = 0; i < self->projections && status == TPP_OK; i++)
         status = tpp__col_forward(layer, in_shape(layer, work, i), work->in,
-                                  tpp__param_of(layer, work, i),
-                                  tpp__param_of(layer, work, bias_of(layer, i)), qkv->matrix[i]);
+                                  tpp__param_of(layer, work, self->weight[i]),
+                                  tpp__param_of(layer, work, self->bias[i]), saved->raw.matrix[i]);
     return status;
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
+    const tpp__attention_layer *self = attention_of(layer);
     tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
     tpp__attention_saved saved = take_saved(layer, work->tokens, &memory);
     tpp__linear_shape out = out_shape(layer, work);
-    const void *bias = tpp__param_of(layer, work, bias_of(layer, out_of(layer)));
-    tpp_status status = project(layer, work, &saved.qkv);
+    const void *bias = tpp__param_of(layer, work, self->out_bias);
+    tpp_status status = project(layer, work, &saved);
+    if (status != TPP_OK)
+        return status;
+    tpp__attention_turn_forward(layer, work, &saved);
+    status = tpp__attention_heads_forward(layer, work, &saved);
     if (status == TPP_OK)
-        status = tpp__attention_heads_forward(layer, work, &saved);
-    if (status == TPP_OK)
-        status =
-            tpp__row_forward(layer, out, saved.heads, tpp__param_of(layer, work, out_of(layer)),
-                             work->out, work->scratch);
+        status = tpp__row_forward(layer, out, saved.heads, tpp__param_of(layer, work, self->out),
+                                  work->out, work->scratch);
     if (status == TPP_OK)
         status = tpp__g_forward(layer, work->out, out.tokens * out.out);
     if (status == TPP_OK && bias)
@@ -98,54 +119,61 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
 
 /* Gradients of qkv and, partial, of the input. */
 static tpp_status input_half(const tpp_layer *layer, const tpp__work *work,
-                             const tpp__attention_saved *saved, const tpp__projected *grads) {
+                             const tpp__attention_saved *saved, const attention_split *split) {
+    const tpp__attention_layer *self = attention_of(layer);
     tpp__linear_shape out = out_shape(layer, work);
     tpp__arena arena = work->scratch;
     char *grad_heads = tpp__arena_take(&arena, out.tokens * out.in, layer->width);
     tpp__col_operand operands[TPP__QKV];
-    for (int32_t i = 0; i < out_of(layer); i++)
-        operands[i] = (tpp__col_operand){tpp__attention_cols(layer, i), grads->matrix[i],
-                                         tpp__param_of(layer, work, i)};
+    for (int32_t i = 0; i < self->projections; i++)
+        operands[i] = (tpp__col_operand){tpp__attention_cols(layer, i), split->grads.matrix[i],
+                                         tpp__param_of(layer, work, self->weight[i])};
     tpp_status status = tpp__row_input(layer, out, work->grad_out,
-                                       tpp__param_of(layer, work, out_of(layer)), grad_heads);
+                                       tpp__param_of(layer, work, self->out), grad_heads);
     if (status == TPP_OK)
-        status = tpp__attention_heads_backward(layer, work, saved, grad_heads, grads, arena);
-    if (status == TPP_OK)
-        status = tpp__col_input_all(layer, work->tokens, layer->in_cols, operands, out_of(layer),
-                                    work->grad_in, work->scratch);
-    return status;
+        status =
+            tpp__attention_heads_backward(layer, work, saved, grad_heads, &split->grads, arena);
+    if (status != TPP_OK)
+        return status;
+    tpp__attention_turn_backward(layer, work, saved, &split->grads, split->norms, work->scratch);
+    return tpp__col_input_all(layer, work->tokens, layer->in_cols, operands, self->projections,
+                              work->grad_in, work->scratch);
 }
 
 static tpp_status weight_half(const tpp_layer *layer, const tpp__work *work,
-                              const tpp__attention_saved *saved, const tpp__projected *grads) {
+                              const tpp__attention_saved *saved, const attention_split *split) {
+    const tpp__attention_layer *self = attention_of(layer);
     tpp_status status = TPP_OK;
-    int32_t out = out_of(layer);
-    for (int32_t i = 0; i < out && status == TPP_OK; i++)
-        status = tpp__col_weight(layer, in_shape(layer, work, i), work->in, grads->matrix[i],
-                                 tpp__grad_of(layer, work, i),
-                                 tpp__grad_of(layer, work, bias_of(layer, i)));
+    for (int32_t i = 0; i < self->projections && status == TPP_OK; i++)
+        status = tpp__col_weight(layer, in_shape(layer, work, i), work->in, split->grads.matrix[i],
+                                 tpp__grad_of(layer, work, self->weight[i]),
+                                 tpp__grad_of(layer, work, self->bias[i]));
+    int64_t sums = layer->count * self->head_cols;
+    for (int32_t i = TPP__Q; i <= TPP__K && self->normed; i++)
+        tpp__kern_add(layer->wide, sums, split->norms + i * sums * layer->wide_width,
+                      tpp__grad_of(layer, work, self->norm[i]));
     if (status == TPP_OK)
         status = tpp__row_weight(layer, out_shape(layer, work), saved->heads, work->grad_out,
-                                 tpp__grad_of(layer, work, out),
-                                 tpp__grad_of(layer, work, bias_of(layer, out)));
+                                 tpp__grad_of(layer, work, self->out),
+                                 tpp__grad_of(layer, work, self->out_bias));
     return status;
 }
 
 static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
     tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
-    tpp__arena split = tpp__arena_over(work->split, INT64_MAX);
+    tpp__arena kept = tpp__arena_over(work->split, INT64_MAX);
     tpp__attention_saved saved = take_saved(layer, work->tokens, &memory);
-    tpp__projected grads = tpp__attention_projected(layer, work->tokens, &split);
+    attention_split split = take_split(layer, work->tokens, &kept);
     tpp_request sum = {0};
     tpp_status status = TPP_OK;
     if (parts & TPP__INPUT) {
-        status = input_half(layer, work, &saved, &grads);
+        status = input_half(layer, work, &saved, &split);
         if (status == TPP_OK)
             status =
                 tpp__f_backward_start(layer, work->grad_in, work->tokens * layer->in_cols, &sum);
     }
     if (status == TPP_OK && (parts & TPP__WEIGHT))
-        status = weight_half(layer, work, &saved, &grads);
+        status = weight_half(layer, work, &saved, &split);
     return tpp__f_backward_finish(&sum, status);
 }
 

@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/attention_impl.h"
+#include "tp/sequences.h"
 
 #include <math.h>
 
@@ -10,45 +11,50 @@ static int64_t group_of(const tpp__attention_layer *self) {
     return self->heads / self->kv_heads;
 }
 
-/* The part of one head of one sequence in a projection. */
-typedef struct place {
-    char *at;
-    int64_t stride;
-} place;
+int64_t tpp__attention_section_heads(const tpp_layer *layer, int32_t section) {
+    const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
+    return section == TPP__Q ? self->heads : self->kv_heads;
+}
 
-/* Q, K or V (`section`) of a head; with one projection, blocks hold their three sections side by
- * side. */
-static place place_of(const tpp_layer *layer, const tpp__projected *projected, int64_t first_token,
-                      int32_t section, int64_t head) {
+/* With one projection, blocks hold their three sections side by side. */
+tpp__place tpp__attention_place(const tpp_layer *layer, const tpp__projected *projected,
+                                int64_t row, int32_t section, int64_t number) {
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
     bool one = self->projections == 1;
     int32_t index = one ? 0 : section;
-    int64_t stride = tpp__attention_cols(layer, index);
-    int64_t col;
+    int64_t stride = tpp__attention_cols(layer, index), slot = number;
     if (one) {
         int64_t per_block = self->heads / layer->count;
-        int64_t block = head / per_block, within = head % per_block;
-        col = ((block * 3 + section) * per_block + within) * self->head_cols;
-    } else {
-        col = (section == TPP__Q ? head : head / group_of(self)) * self->head_cols;
+        slot = (number / per_block * 3 + section) * per_block + number % per_block;
     }
-    char *at = projected->matrix[index] + (first_token * stride + col) * layer->width;
-    return (place){at, stride};
+    char *at = projected->matrix[index] + (row * stride + slot * self->head_cols) * layer->width;
+    return (tpp__place){at, stride};
 }
 
-/* Head `head` of sequence `sequence`. */
+/* Q, K or V of query head `head` of a sequence. */
+static tpp__place place_of(const tpp_layer *layer, const tpp__projected *projected,
+                           tpp__sequence sequence, int32_t section, int64_t head) {
+    int64_t group = group_of((const tpp__attention_layer *)layer);
+    return tpp__attention_place(layer, projected, sequence.first, section,
+                                section == TPP__Q ? head : head / group);
+}
+
+/* Head `head` of a sequence. */
 static tpp__attention head_of(const tpp_layer *layer, const tpp__work *work,
-                              const tpp__attention_saved *saved, int64_t sequence, int64_t head) {
+                              const tpp__attention_saved *saved, tpp__sequence sequence,
+                              int64_t head) {
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
-    int64_t first = sequence * work->seq, cols = tpp__attention_heads_cols(layer);
-    place q = place_of(layer, &saved->qkv, first, TPP__Q, head);
-    place k = place_of(layer, &saved->qkv, first, TPP__K, head);
-    place v = place_of(layer, &saved->qkv, first, TPP__V, head);
+    int64_t cols = tpp__attention_heads_cols(layer);
+    tpp__place q = place_of(layer, &saved->qkv, sequence, TPP__Q, head);
+    tpp__place k = place_of(layer, &saved->qkv, sequence, TPP__K, head);
+    tpp__place v = place_of(layer, &saved->qkv, sequence, TPP__V, head);
     return (tpp__attention){
         .gemm = &layer->gemm,
         .dtype = layer->dtype,
-        .seq = work->seq,
-        .keys = work->seq,
+        .seq = sequence.count,
+        .keys = sequence.count,
+        .window = self->window,
+        .full = self->full,
         .width = self->head_cols,
         .scale = 1 / sqrt((double)self->head_cols),
         .q = q.at,
@@ -57,9 +63,9 @@ static tpp__attention head_of(const tpp_layer *layer, const tpp__work *work,
         .ldq = q.stride,
         .ldk = k.stride,
         .ldv = v.stride,
-        .o = saved->heads + (first * cols + head * self->head_cols) * layer->width,
+        .o = saved->heads + (sequence.first * cols + head * self->head_cols) * layer->width,
         .ldo = cols,
-        .lse = saved->lse + (sequence * self->heads + head) * work->seq * layer->wide_width,
+        .lse = saved->lse + (head * work->tokens + sequence.first) * layer->wide_width,
     };
 }
 
@@ -78,21 +84,24 @@ tpp_status tpp__attention_heads_forward(const tpp_layer *layer, const tpp__work 
     tpp__arena arena = work->scratch;
     void *scratch = tpp__arena_take(&arena, core_bytes(layer, work->seq), 1);
     tpp_status status = TPP_OK;
-    for (int64_t i = 0; i < work->batch * self->heads && status == TPP_OK; i++) {
-        tpp__attention head = head_of(layer, work, saved, i / self->heads, i % self->heads);
-        head.scratch = scratch;
-        status = tpp__kern_attention_forward(&head);
+    for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch && status == TPP_OK;
+         s = tpp__sequence_next(work, s)) {
+        for (int64_t n = 0; n < self->heads && status == TPP_OK; n++) {
+            tpp__attention head = head_of(layer, work, saved, s, n);
+            head.scratch = scratch;
+            status = tpp__kern_attention_forward(&head);
+        }
     }
     return status;
 }
 
 /* One head's gradients. */
-static tpp_status head_backward(const tpp_layer *layer, const tpp__work *work, tpp__attention head,
-                                const tpp__projected *grads, int64_t sequence, int64_t number) {
-    int64_t first = sequence * work->seq;
-    place dq = place_of(layer, grads, first, TPP__Q, number);
-    place dk = place_of(layer, grads, first, TPP__K, number);
-    place dv = place_of(layer, grads, first, TPP__V, number);
+static tpp_status head_backward(const tpp_layer *layer, tpp__attention head,
+                                const tpp__projected *grads, tpp__sequence sequence,
+                                int64_t number) {
+    tpp__place dq = place_of(layer, grads, sequence, TPP__Q, number);
+    tpp__place dk = place_of(layer, grads, sequence, TPP__K, number);
+    tpp__place dv = place_of(layer, grads, sequence, TPP__V, number);
     head.dq = dq.at;
     head.dk = dk.at;
     head.dv = dv.at;
@@ -109,13 +118,15 @@ tpp_status tpp__attention_heads_backward(const tpp_layer *layer, const tpp__work
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
     void *scratch = tpp__arena_take(&arena, core_bytes(layer, work->seq), 1);
     tpp_status status = TPP_OK;
-    for (int64_t i = 0; i < work->batch * self->heads && status == TPP_OK; i++) {
-        int64_t sequence = i / self->heads, number = i % self->heads;
-        tpp__attention head = head_of(layer, work, saved, sequence, number);
-        head.scratch = scratch;
-        head.d_o = grad_heads + ((char *)head.o - saved->heads);
-        head.ld_do = head.ldo;
-        status = head_backward(layer, work, head, grads, sequence, number);
+    for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch && status == TPP_OK;
+         s = tpp__sequence_next(work, s)) {
+        for (int64_t n = 0; n < self->heads && status == TPP_OK; n++) {
+            tpp__attention head = head_of(layer, work, saved, s, n);
+            head.scratch = scratch;
+            head.d_o = grad_heads + ((char *)head.o - saved->heads);
+            head.ld_do = head.ldo;
+            status = head_backward(layer, head, grads, s, n);
+        }
     }
     return status;
 }

@@ -2,13 +2,15 @@
 #ifndef TPP_TP_ATTENTION_IMPL_H
 #define TPP_TP_ATTENTION_IMPL_H
 
-/* What the files of attention share: attention.c makes the projections, attention_heads.c does what
- * is done head by head, attention_new.c makes the layer.
+/* What the files of attention share: attention.c makes the projections, attention_turn.c what is done
+ * to Q and K before they meet (QK-norm, rotary positions), attention_heads.c what is done head by
+ * head; attention_desc.c reads the descriptor, attention_new.c makes the layer.
  *
- * Q, K and V come from one product, with the three sections side by side in each block, or, with
- * fewer K/V heads, from three: sections of different widths would not fit one shard map. */
+ * Q, K and V come from one product, with the three sections side by side in each block, or from
+ * three: with fewer K/V heads sections of different widths would not fit one shard map. */
 
 #include "tp/layer_impl.h"
+#include "tp/rope.h"
 
 #include <tpp/attention.h>
 
@@ -20,6 +22,13 @@ typedef struct tpp__attention_layer {
     int64_t heads;       /* of this rank */
     int64_t kv_heads;    /* of this rank, one for each copy */
     int64_t head_cols;
+    bool full;
+    int64_t window;
+    bool normed; /* Q and K by a norm of each head */
+    double epsilon;
+    tpp__rope rope;
+    /* numbers of the parameters, or TPP__NO_PARAM */
+    int32_t weight[TPP__QKV], bias[TPP__QKV], norm[2], out, out_bias;
 } tpp__attention_layer;
 
 /* Q, K and V of all tokens, or their gradients: one contiguous matrix per projection. */
@@ -27,18 +36,45 @@ typedef struct tpp__projected {
     char *matrix[TPP__QKV];
 } tpp__projected;
 
-/* What forward leaves for backward; lse is the log-sum-exp of each row of scores. */
+/* What forward leaves for backward; lse is the log-sum-exp of each row of scores, [heads, tokens]. */
 typedef struct tpp__attention_saved {
-    tpp__projected qkv;
-    char *heads; /* the heads' outputs side by side */
+    tpp__projected qkv; /* as they meet */
+    tpp__projected raw; /* with QK-norm: Q and K before it */
+    char *rstd[2];      /* of Q's and of K's heads, [tokens, heads] */
+    char *heads;        /* the heads' outputs side by side */
     char *lse;
 } tpp__attention_saved;
+
+/* Reads and checks the caller's structs; all defaults are filled in. rope.cols = 0: none. */
+tpp_status tpp__attention_read(const tpp_attention_desc *given, tpp_attention_desc *desc,
+                               tpp_rope_desc *rope);
+/* The rule for heads and blocks. */
+tpp_status tpp__attention_check_blocks(const tpp_layer *layer, const tpp_attention_desc *desc);
 
 /* Columns of projection `index`, and of the heads' outputs, on this rank. */
 int64_t tpp__attention_cols(const tpp_layer *layer, int32_t index);
 int64_t tpp__attention_heads_cols(const tpp_layer *layer);
 
 tpp__projected tpp__attention_projected(const tpp_layer *layer, int64_t tokens, tpp__arena *arena);
+
+/* The part of head `number` of Q, K or V (`section`, each with its own heads) at row `row`. */
+typedef struct tpp__place {
+    char *at;
+    int64_t stride;
+} tpp__place;
+tpp__place tpp__attention_place(const tpp_layer *layer, const tpp__projected *projected,
+                                int64_t row, int32_t section, int64_t number);
+int64_t tpp__attention_section_heads(const tpp_layer *layer, int32_t section);
+
+/* QK-norm and rotary positions. forward: raw to qkv (in place without a norm). backward: gradients of
+ * qkv become those of raw in place; gradients of the norms' weights, [2][blocks * head_cols], are
+ * written to `sums`. Scratch: tpp__attention_turn_scratch. */
+void tpp__attention_turn_scratch(const tpp_layer *layer, tpp__arena *arena);
+void tpp__attention_turn_forward(const tpp_layer *layer, const tpp__work *work,
+                                 const tpp__attention_saved *saved);
+void tpp__attention_turn_backward(const tpp_layer *layer, const tpp__work *work,
+                                  const tpp__attention_saved *saved, const tpp__projected *grads,
+                                  char *sums, tpp__arena scratch);
 
 /* Counts on `arena` what the calls below need of work->scratch. */
 void tpp__attention_heads_scratch(const tpp_layer *layer, int64_t seq, tpp__arena *arena);

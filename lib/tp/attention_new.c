@@ -1,146 +1,110 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/attention_impl.h"
 
-#include <stdio.h>
+static tpp__attention_layer *attention_of(tpp_layer *layer) {
+    return (tpp__attention_layer *)layer;
+}
 
-static tpp_status check_heads(tpp_attention_desc *desc) {
-    tpp_status status = tpp__check_positive("desc.heads", desc->heads);
-    if (status == TPP_OK && desc->head_cols < 0)
-        status = tpp__check_positive("desc.head_cols", desc->head_cols);
-    if (status == TPP_OK && desc->head_cols == 0 && desc->hidden % desc->heads != 0)
-        status = tpp__fail(TPP_ERR_INVALID,
-                           "desc.heads = %d does not divide desc.hidden = %lld; set desc.head_cols",
-                           desc->heads, (long long)desc->hidden);
-    if (status == TPP_OK && desc->head_cols == 0)
-        desc->head_cols = (int32_t)(desc->hidden / desc->heads);
+static int32_t add_weight(tpp_layer *layer, const char *name, tpp_shard shard, double std) {
+    tpp__layer_add_param(layer, name, shard, TPP_INIT_NORMAL, std, 0);
+    return layer->param_count - 1;
+}
+
+static int32_t add_bias(tpp_layer *layer, const char *name, tpp_shard shard) {
+    tpp__layer_add_param(layer, name, shard, TPP_INIT_ZERO, 0, TPP_PARAM_NO_DECAY);
+    return layer->param_count - 1;
+}
+
+/* The map of projection `index`, of its weight or, with one row, its bias. */
+static tpp_shard shard_of(const tpp_layer *layer, const tpp_attention_desc *desc, int32_t index,
+                          int64_t rows) {
     int64_t cols = (int64_t)desc->heads * desc->head_cols;
-    if (status == TPP_OK && cols > INT32_MAX / 3) /* Q, K and V side by side must suit BLAS */
-        status = tpp__fail(TPP_ERR_INVALID,
-                           "desc.heads x desc.head_cols = %lld is too wide; accepted: 1 .. %d",
-                           (long long)cols, INT32_MAX / 3);
-    return status;
-}
-
-static tpp_status check_kv_heads(tpp_attention_desc *desc) {
-    if (desc->kv_heads == 0)
-        desc->kv_heads = desc->heads;
-    if (desc->kv_heads > 0 && desc->heads % desc->kv_heads == 0)
-        return TPP_OK;
-    char accepted[160];
-    tpp__divisors(desc->heads, accepted, sizeof accepted);
-    return tpp__fail(TPP_ERR_INVALID,
-                     "desc.kv_heads = %d does not divide desc.heads = %d; accepted: 0 (heads), %s",
-                     desc->kv_heads, desc->heads, accepted);
-}
-
-static tpp_status check_desc(tpp_attention_desc *desc) {
-    tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
-    if (status == TPP_OK)
-        status = check_heads(desc);
-    if (status == TPP_OK)
-        status = check_kv_heads(desc);
-    if (status == TPP_OK)
-        status = tpp__check_std("desc.init_std", desc->init_std, 0.02, &desc->init_std);
-    if (status == TPP_OK)
-        status = tpp__check_std("desc.out_std", desc->out_std, desc->init_std, &desc->out_std);
-    return status;
-}
-
-/* Blocks that these heads can be cut into: each has whole query heads, and whole K/V heads or one
- * that its neighbours share. */
-static bool fits(const tpp_attention_desc *desc, int32_t blocks) {
-    return desc->heads % blocks == 0 &&
-           (desc->kv_heads % blocks == 0 || blocks % desc->kv_heads == 0);
-}
-
-static tpp_status check_blocks(const tpp_layer *layer, const tpp_attention_desc *desc) {
-    if (desc->kv_heads == desc->heads && !(layer->env.flags & TPP_ENV_UNEVEN))
-        return tpp__check_blocks(layer, "desc.heads", desc->heads);
-    if (fits(desc, layer->blocks))
-        return TPP_OK;
-    char accepted[160] = "";
-    int used = 0;
-    for (int32_t n = 1; n <= desc->heads && used < (int)sizeof accepted - 16; n++)
-        if (fits(desc, n))
-            used += snprintf(accepted + used, sizeof accepted - (size_t)used, "%s%d",
-                             used ? ", " : "", n);
-    return tpp__fail(
-        TPP_ERR_INVALID,
-        "desc.heads = %d with desc.kv_heads = %d cannot be split into %s = %d; they allow: %s",
-        desc->heads, desc->kv_heads, layer->blocks != layer->ranks ? "blocks" : "tp", layer->blocks,
-        accepted);
-}
-
-/* A projection's weight, or its bias when rows is 1. */
-static void add_projection(tpp_layer *layer, const char *name, int64_t rows, int64_t cols,
-                           int32_t copies, double std) {
-    tpp__layer_add_param(layer, name, tpp__shard_copied(layer, rows, cols, TPP_AXIS_COLS, copies),
-                         std > 0 ? TPP_INIT_NORMAL : TPP_INIT_ZERO, std,
-                         std > 0 ? 0 : TPP_PARAM_NO_DECAY);
-}
-
-static void add_fused(tpp_layer *layer, const tpp_attention_desc *desc, bool bias) {
-    int64_t cols = 3 * (int64_t)desc->heads * desc->head_cols;
-    if (bias)
-        tpp__layer_add_param(layer, "qkv.bias",
-                             tpp__shard_axis(layer, 1, cols, TPP_AXIS_COLS, 3, cols), TPP_INIT_ZERO,
-                             0, TPP_PARAM_NO_DECAY);
-    else
-        tpp__layer_add_param(layer, "qkv.weight",
-                             tpp__shard_axis(layer, desc->hidden, cols, TPP_AXIS_COLS, 3, cols),
-                             TPP_INIT_NORMAL, desc->init_std, 0);
-}
-
-static void add_separate(tpp_layer *layer, const tpp_attention_desc *desc, bool bias) {
-    static const char *const names[2][TPP__QKV] = {{"q.weight", "k.weight", "v.weight"},
-                                                   {"q.bias", "k.bias", "v.bias"}};
+    if (((const tpp__attention_layer *)layer)->projections == 1)
+        return tpp__shard_axis(layer, rows, 3 * cols, TPP_AXIS_COLS, 3, 3 * cols);
+    if (index == TPP__Q)
+        return tpp__shard_axis(layer, rows, cols, TPP_AXIS_COLS, 1, cols);
     int32_t copies = layer->blocks > desc->kv_heads ? layer->blocks / desc->kv_heads : 1;
-    for (int32_t i = 0; i < TPP__QKV; i++) {
-        int64_t heads = i == TPP__Q ? desc->heads : desc->kv_heads;
-        add_projection(layer, names[bias][i], bias ? 1 : desc->hidden, heads * desc->head_cols,
-                       i == TPP__Q ? 1 : copies, bias ? 0 : desc->init_std);
+    return tpp__shard_copied(layer, rows, (int64_t)desc->kv_heads * desc->head_cols, TPP_AXIS_COLS,
+                             copies);
+}
+
+static void add_weights(tpp_layer *layer, const tpp_attention_desc *desc) {
+    static const char *const names[TPP__QKV] = {"q.weight", "k.weight", "v.weight"};
+    tpp__attention_layer *self = attention_of(layer);
+    int64_t cols = (int64_t)desc->heads * desc->head_cols;
+    for (int32_t i = 0; i < self->projections; i++)
+        self->weight[i] = add_weight(layer, self->projections == 1 ? "qkv.weight" : names[i],
+                                     shard_of(layer, desc, i, desc->hidden), desc->init_std);
+    self->out = add_weight(layer, "out.weight",
+                           tpp__shard_axis(layer, cols, desc->hidden, TPP_AXIS_ROWS, 1, cols),
+                           desc->out_std);
+}
+
+/* Weights of the norms of Q's and K's heads: one for all heads, of which every block has a copy, so
+ * that its gradient is summed like that of copied heads. */
+static void add_norms(tpp_layer *layer, const tpp_attention_desc *desc) {
+    static const char *const names[2] = {"q_norm.weight", "k_norm.weight"};
+    for (int32_t i = TPP__Q; i <= TPP__K; i++) {
+        tpp__layer_add_param(
+            layer, names[i],
+            tpp__shard_copied(layer, 1, desc->head_cols, TPP_AXIS_COLS, layer->blocks),
+            TPP_INIT_ONE, 0, TPP_PARAM_NO_DECAY);
+        attention_of(layer)->norm[i] = layer->param_count - 1;
     }
 }
 
-static void add_params(tpp_layer *layer, const tpp_attention_desc *desc) {
-    bool fused = desc->kv_heads == desc->heads;
-    int64_t h = desc->hidden, cols = (int64_t)desc->heads * desc->head_cols;
-    (fused ? add_fused : add_separate)(layer, desc, false);
-    tpp__layer_add_param(layer, "out.weight",
-                         tpp__shard_axis(layer, cols, h, TPP_AXIS_ROWS, 1, cols), TPP_INIT_NORMAL,
-                         desc->out_std, 0);
-    if (desc->flags & TPP_ATTENTION_NO_BIAS)
-        return;
-    (fused ? add_fused : add_separate)(layer, desc, true);
-    tpp__layer_add_param(layer, "out.bias", tpp__shard_whole(1, h), TPP_INIT_ZERO, 0,
-                         TPP_PARAM_NO_DECAY);
+static void add_biases(tpp_layer *layer, const tpp_attention_desc *desc) {
+    static const char *const names[TPP__QKV] = {"q.bias", "k.bias", "v.bias"};
+    tpp__attention_layer *self = attention_of(layer);
+    bool none = desc->flags & TPP_ATTENTION_NO_BIAS;
+    bool qkv = !none || desc->flags & TPP_ATTENTION_QKV_BIAS;
+    for (int32_t i = 0; i < self->projections && qkv; i++)
+        self->bias[i] = add_bias(layer, self->projections == 1 ? "qkv.bias" : names[i],
+                                 shard_of(layer, desc, i, 1));
+    if (!none)
+        self->out_bias = add_bias(layer, "out.bias", tpp__shard_whole(1, desc->hidden));
 }
 
-static void fill(tpp_layer *layer, const tpp_attention_desc *desc) {
-    tpp__attention_layer *self = (tpp__attention_layer *)layer;
+static void fill(tpp_layer *layer, const tpp_attention_desc *desc, const tpp_rope_desc *rope,
+                 void *rope_memory) {
+    tpp__attention_layer *self = attention_of(layer);
     int32_t blocks = layer->blocks;
-    self->projections = desc->kv_heads == desc->heads ? 1 : TPP__QKV;
+    bool separate = desc->kv_heads != desc->heads ||
+                    desc->flags & (TPP_ATTENTION_SEPARATE_QKV | TPP_ATTENTION_QK_NORM);
+    self->projections = separate ? TPP__QKV : 1;
     self->heads = desc->heads / layer->ranks;
     self->kv_heads = desc->kv_heads >= blocks ? desc->kv_heads / layer->ranks : layer->count;
     self->head_cols = desc->head_cols;
+    self->full = desc->flags & TPP_ATTENTION_FULL;
+    self->window = desc->window;
+    self->normed = desc->flags & TPP_ATTENTION_QK_NORM;
+    self->epsilon = desc->norm_epsilon;
+    if (rope->cols > 0)
+        self->rope = tpp__rope_over(rope, rope_memory);
+    for (int32_t i = 0; i < TPP__QKV; i++)
+        self->weight[i] = self->bias[i] = TPP__NO_PARAM;
+    self->norm[TPP__Q] = self->norm[TPP__K] = self->out_bias = TPP__NO_PARAM;
     layer->in_cols = layer->out_cols = desc->hidden;
-    add_params(layer, desc);
+    add_weights(layer, desc);
+    if (self->normed)
+        add_norms(layer, desc);
+    add_biases(layer, desc);
 }
 
 tpp_status tpp_attention_create(tpp_layer **out, const tpp_layer_env *env,
                                 const tpp_attention_desc *given) {
     tpp_attention_desc desc;
+    tpp_rope_desc rope;
     tpp_layer *layer;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, TPP_ATTENTION_NO_BIAS, given, "desc");
+    int64_t own = (sizeof(tpp__attention_layer) + TPP__ALIGN - 1) / TPP__ALIGN * TPP__ALIGN;
+    tpp_status status = tpp__attention_read(given, &desc, &rope);
     if (status == TPP_OK)
-        status = check_desc(&desc);
-    if (status == TPP_OK)
-        status =
-            tpp__layer_new(&layer, env, sizeof(tpp__attention_layer), &tpp__attention_ops, 8, 0);
+        status = tpp__layer_new(&layer, env, own + tpp__rope_bytes(rope.cols), &tpp__attention_ops,
+                                10, 0);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
-    status = check_blocks(layer, &desc);
+    status = tpp__attention_check_blocks(layer, &desc);
     if (status == TPP_OK)
-        fill(layer, &desc);
+        fill(layer, &desc, &rope, (char *)layer + own);
     return tpp__layer_hand_over(out, layer, status);
 }

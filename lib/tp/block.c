@@ -164,28 +164,43 @@ static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, 
     return tpp_norm_create(out, &own, &norm);
 }
 
+/* `to` where the block has `from`. */
+static uint32_t flag(const tpp_block_desc *desc, uint32_t from, uint32_t to) {
+    return desc->flags & from ? to : 0;
+}
+
 static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *desc,
                                  tpp_layer **out) {
     char prefix[128];
     tpp_layer_env own = tpp__layer_child_env(block, "attn.", prefix);
-    tpp_attention_desc attention = {.size = sizeof attention,
-                                    .flags =
-                                        desc->flags & TPP_BLOCK_NO_BIAS ? TPP_ATTENTION_NO_BIAS : 0,
-                                    .hidden = desc->hidden,
-                                    .heads = desc->heads,
-                                    .init_std = desc->init_std,
-                                    .out_std = desc->out_std,
-                                    .kv_heads = desc->kv_heads};
+    uint32_t bias = desc->flags & TPP_BLOCK_OUT_BIAS
+                        ? 0
+                        : flag(desc, TPP_BLOCK_NO_BIAS, TPP_ATTENTION_NO_BIAS) |
+                              flag(desc, TPP_BLOCK_QKV_BIAS, TPP_ATTENTION_QKV_BIAS);
+    tpp_attention_desc attention = {
+        .size = sizeof attention,
+        .flags = bias | flag(desc, TPP_BLOCK_SEPARATE_QKV, TPP_ATTENTION_SEPARATE_QKV) |
+                 flag(desc, TPP_BLOCK_QK_NORM, TPP_ATTENTION_QK_NORM) |
+                 flag(desc, TPP_BLOCK_FULL, TPP_ATTENTION_FULL),
+        .hidden = desc->hidden,
+        .heads = desc->heads,
+        .head_cols = desc->head_cols,
+        .init_std = desc->init_std,
+        .out_std = desc->out_std,
+        .kv_heads = desc->kv_heads,
+        .rope = desc->rope,
+        .window = desc->window,
+        .norm_epsilon = desc->epsilon};
     return tpp_attention_create(out, &own, &attention);
 }
 
 static tpp_status make_mlp(const tpp_layer *block, const tpp_block_desc *desc, tpp_layer **out) {
     char prefix[128];
     tpp_layer_env own = tpp__layer_child_env(block, "mlp.", prefix);
-    uint32_t flags = (desc->flags & TPP_BLOCK_NO_BIAS ? TPP_MLP_NO_BIAS : 0) |
-                     (desc->flags & TPP_BLOCK_SEPARATE_GATE ? TPP_MLP_SEPARATE_GATE : 0);
+    uint32_t bias =
+        desc->flags & TPP_BLOCK_MLP_BIAS ? 0 : flag(desc, TPP_BLOCK_NO_BIAS, TPP_MLP_NO_BIAS);
     tpp_mlp_desc mlp = {.size = sizeof mlp,
-                        .flags = flags,
+                        .flags = bias | flag(desc, TPP_BLOCK_SEPARATE_GATE, TPP_MLP_SEPARATE_GATE),
                         .hidden = desc->hidden,
                         .ffn = desc->ffn,
                         .act = desc->act,
@@ -208,25 +223,32 @@ static tpp_status make_part(const tpp_layer *block, const tpp_block_desc *desc, 
     }
 }
 
+static tpp_status check_desc(const tpp_block_desc *desc) {
+    const uint32_t exceptions = TPP_BLOCK_QKV_BIAS | TPP_BLOCK_OUT_BIAS | TPP_BLOCK_MLP_BIAS;
+    tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
+    if (status == TPP_OK && desc->norm != TPP_NORM_LAYER && desc->norm != TPP_NORM_RMS)
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.norm = %d is not accepted; accepted: 0 (LayerNorm), 1 (RMSNorm)",
+                           desc->norm);
+    if (status == TPP_OK && (desc->flags & exceptions) && !(desc->flags & TPP_BLOCK_NO_BIAS))
+        status = tpp__fail(TPP_ERR_INVALID, "desc.flags has QKV_BIAS, OUT_BIAS or MLP_BIAS without "
+                                            "TPP_BLOCK_NO_BIAS, whose exceptions they are");
+    if (status == TPP_OK && (desc->flags & TPP_BLOCK_OUT_BIAS) &&
+        !(desc->flags & TPP_BLOCK_QKV_BIAS))
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.flags has TPP_BLOCK_OUT_BIAS without TPP_BLOCK_QKV_BIAS");
+    return status;
+}
+
 tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
                             const tpp_block_desc *given) {
     tpp_block_desc desc;
     tpp_layer *block;
-    uint32_t flags = TPP_BLOCK_NO_BIAS | TPP_BLOCK_SEPARATE_GATE;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, flags, given, "desc");
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, 2 * TPP_BLOCK_FULL - 1, given, "desc");
     if (status == TPP_OK)
-        status = tpp__check_positive("desc.hidden", desc.hidden);
-    if (status == TPP_OK && desc.norm != TPP_NORM_LAYER && desc.norm != TPP_NORM_RMS)
-        status = tpp__fail(TPP_ERR_INVALID,
-                           "desc.norm = %d is not accepted; accepted: 0 (LayerNorm), 1 (RMSNorm)",
-                           desc.norm);
+        status = check_desc(&desc);
     if (status == TPP_OK)
-        status = tpp__check_positive("desc.heads", desc.heads);
-    if (status == TPP_OK && desc.hidden % desc.heads != 0)
-        status = tpp__fail(TPP_ERR_INVALID, "desc.heads = %d does not divide desc.hidden = %lld",
-                           desc.heads, (long long)desc.hidden);
-    if (status == TPP_OK)
-        status = tpp__layer_new(&block, env, sizeof *block, &ops, 18, PARTS);
+        status = tpp__layer_new(&block, env, sizeof *block, &ops, 20, PARTS);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {

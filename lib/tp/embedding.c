@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/operators.h"
+#include "tp/sequences.h"
 
 #include <string.h>
 #include <tpp/embedding.h>
@@ -20,10 +21,14 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
 
 static tpp_status check_ids(const embedding *self, const tpp__work *work) {
     const int32_t *ids = work->in;
-    if (self->positions > 0 && work->seq > self->positions)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "call.seq = %lld is longer than the %lld positions of the embedding",
-                         (long long)work->seq, (long long)self->positions);
+    for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch && self->positions > 0;
+         s = tpp__sequence_next(work, s)) {
+        if (s.past + s.count > self->positions)
+            return tpp__fail(
+                TPP_ERR_INVALID,
+                "sequence %lld ends at position %lld; the embedding has %lld positions",
+                (long long)s.index, (long long)(s.past + s.count), (long long)self->positions);
+    }
     for (int64_t i = 0; i < work->tokens; i++) {
         if (ids[i] < 0 || ids[i] >= self->vocab)
             return tpp__fail(TPP_ERR_RANGE,
@@ -37,6 +42,24 @@ static tpp_status check_ids(const embedding *self, const tpp__work *work) {
 static int64_t row_of(const embedding *self, int32_t id) {
     int64_t row = id - self->first;
     return row < self->rows ? row : -1;
+}
+
+/* Rows of the table of positions that a sequence meets, added to its tokens. */
+static void add_positions(const tpp_layer *layer, const tpp__work *work, const char *table) {
+    int64_t bytes = layer->out_cols * layer->width;
+    for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
+         s = tpp__sequence_next(work, s))
+        tpp__kern_add(layer->dtype, s.count * layer->out_cols, table + s.past * bytes,
+                      (char *)work->out + s.first * bytes);
+}
+
+static void sum_positions(const tpp_layer *layer, const tpp__work *work, char *grad) {
+    int64_t cols = layer->out_cols;
+    for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
+         s = tpp__sequence_next(work, s))
+        tpp__kern_collect(layer->dtype, s.count * cols,
+                          (const char *)work->grad_out + s.first * cols * layer->width,
+                          grad + s.past * cols * layer->wide_width);
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
@@ -57,10 +80,8 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
             tpp__kern_add(layer->dtype, cols, table + row * bytes, to);
     }
     status = tpp__g_forward(layer, work->out, work->tokens * cols);
-    for (int64_t i = 0; i < work->tokens && status == TPP_OK && self->positions > 0; i++)
-        tpp__kern_add(layer->dtype, cols,
-                      (const char *)tpp__param_of(layer, work, POSITIONS) + i % work->seq * bytes,
-                      (char *)work->out + i * bytes);
+    if (status == TPP_OK && self->positions > 0)
+        add_positions(layer, work, tpp__param_of(layer, work, POSITIONS));
     return status;
 }
 
@@ -77,10 +98,9 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
         int64_t row = row_of(self, ids[i]);
         if (row >= 0)
             tpp__kern_collect(layer->dtype, cols, from, table + row * bytes);
-        if (self->positions > 0)
-            tpp__kern_collect(layer->dtype, cols, from,
-                              (char *)tpp__grad_of(layer, work, POSITIONS) + i % work->seq * bytes);
     }
+    if (status == TPP_OK && self->positions > 0)
+        sum_positions(layer, work, tpp__grad_of(layer, work, POSITIONS));
     return status;
 }
 

@@ -24,6 +24,25 @@ static tpp_status check_shape(int64_t batch, int64_t seq) {
     return TPP_OK;
 }
 
+/* Rows of the call's matrices. */
+static tpp_status count_tokens(const tpp_call *call, int64_t *tokens) {
+    *tokens = call->lengths ? 0 : call->batch * call->seq;
+    for (int64_t i = 0; i < call->batch && (call->lengths || call->past); i++) {
+        int64_t length = call->lengths ? call->lengths[i] : call->seq;
+        if (length < 0 || length > call->seq)
+            return tpp__fail(TPP_ERR_INVALID,
+                             "call.lengths[%lld] = %lld is out of range; accepted: 0 .. call.seq = "
+                             "%lld",
+                             (long long)i, (long long)length, (long long)call->seq);
+        if (call->past && (call->past[i] < 0 || call->past[i] > INT32_MAX - length))
+            return tpp__fail(TPP_ERR_INVALID,
+                             "call.past[%lld] = %d is out of range; accepted: 0 .. %lld",
+                             (long long)i, call->past[i], INT32_MAX - (long long)length);
+        *tokens += call->lengths ? length : 0;
+    }
+    return TPP_OK;
+}
+
 static tpp_status needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
     *needs = tpp__layer_needs(layer, batch, seq);
     int64_t halves;
@@ -156,11 +175,14 @@ static tpp_status check_mats(const tpp_layer *layer, const tpp_call *call, door 
 static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door want,
                              tpp__work *work) {
     tpp__needs needs = {0};
+    int64_t tokens = 0;
     tpp_status status = check_shape(call->batch, call->seq);
     if (status == TPP_OK)
         status = needs_of(layer, call->batch, call->seq, &needs);
     if (status == TPP_OK)
-        status = check_mats(layer, call, want, call->batch * call->seq);
+        status = count_tokens(call, &tokens);
+    if (status == TPP_OK)
+        status = check_mats(layer, call, want, tokens);
     if (status == TPP_OK)
         status = check_state(layer, call, want);
     bool halves = !want.forward && want.parts != TPP__BOTH;
@@ -174,7 +196,7 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
     *work = (tpp__work){
         .batch = call->batch,
         .seq = call->seq,
-        .tokens = call->batch * call->seq,
+        .tokens = tokens,
         .in = call->in.data,
         .out = call->out.data,
         .grad_out = call->grad_out.data,
@@ -187,6 +209,8 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
         .targets = call->targets,
         .weights = call->weights,
         .weight_sum = call->weight_sum,
+        .lengths = call->lengths,
+        .past = call->past,
     };
     return TPP_OK;
 }

@@ -41,6 +41,7 @@ typedef struct tpp__work {
     double weight_sum;
     const char *tied_params; /* table of layer->tied, and its gradient */
     char *tied_grads;
+    const int32_t *lengths, *past; /* [batch] or NULL; see sequences.h */
 } tpp__work;
 
 typedef struct tpp__layer_ops {
@@ -90,6 +91,9 @@ struct tpp_layer {
     char *names;          /* room for the names of own parameters */
     char prefix[96];      /* env.name */
 };
+
+/* Number of a parameter that is not there: beyond all. */
+#define TPP__NO_PARAM INT32_MAX
 
 /* Longest text that a kind puts behind env.name. */
 #define TPP__NAME_MAX 32

@@ -3,8 +3,6 @@
 
 #include <tpp/mlp.h>
 
-static const int32_t NOWHERE = INT32_MAX;
-
 static bool is_gated(tpp_act act) {
     return act == TPP_ACT_SWIGLU || act == TPP_ACT_GEGLU;
 }
@@ -87,7 +85,7 @@ static void add_params(tpp_layer *layer, const tpp_mlp_desc *desc) {
     mlp *self = (mlp *)layer;
     int64_t h = desc->hidden, f = desc->ffn;
     int32_t up = self->matrices - 1;
-    self->first_bias[0] = self->first_bias[1] = self->down_bias = NOWHERE;
+    self->first_bias[0] = self->first_bias[1] = self->down_bias = TPP__NO_PARAM;
     if (up)
         self->first[0] = add_weight(layer, "gate.weight", first_shard(layer, h, f), desc->init_std);
     self->first[up] = add_weight(layer, "up.weight", first_shard(layer, h, f), desc->init_std);

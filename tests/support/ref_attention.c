@@ -4,15 +4,20 @@
 #include <stdlib.h>
 
 /* One head of one sequence. q is [seq, width] with rows `stride` apart, k and v are [seq, width]
- * with rows `kv_stride` apart; p is [seq, seq]. Query i sees keys first_key(i) .. i. */
+ * with rows `kv_stride` apart; p is [seq, seq]. Query i sees keys first_key(i) .. last_key(i). */
 typedef struct head {
     int64_t seq, width, stride, kv_stride, window;
+    int full;
     const ref_real *q, *k, *v;
     ref_real *p;
 } head;
 
 static int64_t first_key(const head *h, int64_t i) {
     return h->window > 0 && i >= h->window ? i - h->window + 1 : 0;
+}
+
+static int64_t last_key(const head *h, int64_t i) {
+    return h->full ? h->seq - 1 : i;
 }
 
 static ref_real score(const head *h, int64_t i, int64_t j) {
@@ -27,17 +32,17 @@ static void probabilities(const head *h) {
     for (int64_t i = 0; i < h->seq; i++) {
         ref_real *row = h->p + i * h->seq;
         ref_real most = score(h, i, i);
-        for (int64_t j = first_key(h, i); j <= i; j++) {
+        for (int64_t j = first_key(h, i); j <= last_key(h, i); j++) {
             row[j] = score(h, i, j);
             most = row[j] > most ? row[j] : most;
         }
         ref_real sum = 0;
-        for (int64_t j = first_key(h, i); j <= i; j++) {
+        for (int64_t j = first_key(h, i); j <= last_key(h, i); j++) {
             row[j] = expf128(row[j] - most);
             sum += row[j];
         }
         for (int64_t j = 0; j < h->seq; j++)
-            row[j] = j >= first_key(h, i) && j <= i ? row[j] / sum : 0;
+            row[j] = j >= first_key(h, i) && j <= last_key(h, i) ? row[j] / sum : 0;
     }
 }
 
@@ -46,7 +51,7 @@ static void mix(const head *h, ref_real *o, int64_t ld) {
     for (int64_t i = 0; i < h->seq; i++) {
         for (int64_t c = 0; c < h->width; c++) {
             ref_real sum = 0;
-            for (int64_t j = first_key(h, i); j <= i; j++)
+            for (int64_t j = first_key(h, i); j <= last_key(h, i); j++)
                 sum += h->p[i * h->seq + j] * h->v[j * h->kv_stride + c];
             o[i * ld + c] = sum;
         }
@@ -60,7 +65,7 @@ static void head_gradient(const head *h, const ref_real *d_o, int64_t ld, ref_re
     for (int64_t i = 0; i < h->seq; i++) {
         const ref_real *p = h->p + i * h->seq;
         ref_real dot = 0;
-        for (int64_t j = first_key(h, i); j <= i; j++) {
+        for (int64_t j = first_key(h, i); j <= last_key(h, i); j++) {
             dp[j] = 0;
             for (int64_t c = 0; c < h->width; c++) {
                 dp[j] += d_o[i * ld + c] * h->v[j * h->kv_stride + c];
@@ -68,7 +73,7 @@ static void head_gradient(const head *h, const ref_real *d_o, int64_t ld, ref_re
             }
             dot += p[j] * dp[j];
         }
-        for (int64_t j = first_key(h, i); j <= i; j++) {
+        for (int64_t j = first_key(h, i); j <= last_key(h, i); j++) {
             ref_real ds = p[j] * (dp[j] - dot) / sqrtf128((ref_real)h->width);
             for (int64_t c = 0; c < h->width; c++) {
                 dq[i * h->stride + c] += ds * h->k[j * h->kv_stride + c];
@@ -118,7 +123,34 @@ static void side_by_side(const ref_size *size, ref_real *one, const operands *th
     }
 }
 
-/* Q, K and V from x, Q and K rotated. */
+/* The norms of Q's and K's heads; without one x goes through as it is. */
+static void norms_forward(const ref_size *size, const ref_attention *p, const operands *x,
+                          operands *y) {
+    for (int i = 0; i < 3; i++) {
+        int64_t count = size->batch * size->seq * cols_of(size, i);
+        ref_norm norm = {i < 2 ? p->norm[i] : NULL, NULL, 1};
+        if (norm.weight)
+            ref_norm_forward(count / size->head_cols, size->head_cols, size->epsilon, &norm,
+                             x->of[i], y->of[i]);
+        for (int64_t k = 0; k < count && !norm.weight; k++)
+            y->of[i][k] = x->of[i][k];
+    }
+}
+
+static void norms_backward(const ref_size *size, const ref_attention *p, const operands *x,
+                           operands *d, const ref_attention *grad) {
+    for (int i = 0; i < 2 && p->norm[i]; i++) {
+        int64_t count = size->batch * size->seq * cols_of(size, i);
+        ref_norm norm = {p->norm[i], NULL, 1}, norm_grad = {grad->norm[i], NULL, 1};
+        ref_real *dx = ref_new(count);
+        ref_norm_backward(count / size->head_cols, size->head_cols, size->epsilon, &norm, x->of[i],
+                          d->of[i], dx, &norm_grad);
+        free(d->of[i]);
+        d->of[i] = dx;
+    }
+}
+
+/* Q, K and V from x; not yet as they meet. */
 static void project(const ref_size *size, const ref_attention *p, const ref_real *x, operands *to) {
     int64_t rows = size->batch * size->seq;
     if (p->qkv_weight) {
@@ -131,16 +163,21 @@ static void project(const ref_size *size, const ref_attention *p, const ref_real
     for (int i = 0; i < 3 && !p->qkv_weight; i++)
         ref_linear_forward(rows, size->hidden, cols_of(size, i), x, p->weight[i], p->bias[i],
                            to->of[i]);
+}
+
+/* Q, K and V as they meet: normalised, then turned. `raw` is left as before. */
+static void prepare(const ref_size *size, const ref_attention *p, const ref_real *x, operands *raw,
+                    operands *to) {
+    project(size, p, x, raw);
+    norms_forward(size, p, raw, to);
     ref_rope(size, size->heads, to->of[0], 0);
     ref_rope(size, kv_heads(size), to->of[1], 0);
 }
 
-/* Gradients of x and of the projections from that of Q, K and V, which are turned back. */
+/* Gradients of x and of the projections from that of Q, K and V before they meet. */
 static void project_backward(const ref_size *size, const ref_attention *p, const ref_real *x,
                              operands *d, ref_real *dx, const ref_attention *grad) {
     int64_t rows = size->batch * size->seq;
-    ref_rope(size, size->heads, d->of[0], 1);
-    ref_rope(size, kv_heads(size), d->of[1], 1);
     if (p->qkv_weight) {
         int64_t cols = 3 * cols_of(size, 0);
         ref_real *dqkv = ref_new(rows * cols);
@@ -172,6 +209,7 @@ static head head_of(const ref_size *size, const operands *x, int64_t b, int64_t 
                   cols_of(size, 0),
                   cols_of(size, 1),
                   size->window,
+                  size->full,
                   x->of[0] + place_of(size, b, a, 0),
                   x->of[1] + place_of(size, b, a, 1),
                   x->of[2] + place_of(size, b, a, 2),
@@ -201,11 +239,12 @@ static void each_head(const ref_size *size, const operands *x, ref_real *o, cons
 void ref_attention_forward(const ref_size *size, const ref_attention *p, const ref_real *x,
                            ref_real *y) {
     int64_t rows = size->batch * size->seq;
-    operands qkv = operands_new(size);
+    operands raw = operands_new(size), qkv = operands_new(size);
     ref_real *o = ref_new(rows * cols_of(size, 0));
-    project(size, p, x, &qkv);
+    prepare(size, p, x, &raw, &qkv);
     each_head(size, &qkv, o, NULL, NULL);
     ref_linear_forward(rows, cols_of(size, 0), size->hidden, o, p->out_weight, p->out_bias, y);
+    operands_free(&raw);
     operands_free(&qkv);
     free(o);
 }
@@ -214,16 +253,20 @@ void ref_attention_backward(const ref_size *size, const ref_attention *p, const 
                             const ref_real *dy, ref_real *dx, const ref_attention *grad) {
     int64_t rows = size->batch * size->seq;
     int64_t cols = cols_of(size, 0);
-    operands qkv = operands_new(size);
+    operands raw = operands_new(size), qkv = operands_new(size);
     operands d = operands_new(size);
     ref_real *o = ref_new(rows * cols);
     ref_real *d_o = ref_new(rows * cols);
-    project(size, p, x, &qkv);
+    prepare(size, p, x, &raw, &qkv);
     each_head(size, &qkv, o, NULL, NULL);
     ref_linear_backward(rows, cols, size->hidden, o, p->out_weight, dy, d_o, grad->out_weight,
                         grad->out_bias);
     each_head(size, &qkv, NULL, d_o, &d);
+    ref_rope(size, size->heads, d.of[0], 1);
+    ref_rope(size, kv_heads(size), d.of[1], 1);
+    norms_backward(size, p, &raw, &d, grad);
     project_backward(size, p, x, &d, dx, grad);
+    operands_free(&raw);
     operands_free(&qkv);
     operands_free(&d);
     free(o);

@@ -54,8 +54,11 @@ typedef struct ref_size {
     int64_t window;       /* keys that a query sees; 0: all that are not later */
     ref_real rope_theta;  /* 0: no rotary positions */
     int64_t rope_cols;    /* of a head that are rotated; 0: all */
-    ref_real rope_factor; /* Llama 3's scaling; 0: none */
+    ref_real rope_factor; /* scaling; 0: none. Llama 3's, or linear when rope_original is 0 */
     ref_real rope_low, rope_high, rope_original;
+    int rope_interleaved; /* pairs (2j, 2j + 1) */
+    int full;             /* 1: no causal mask */
+    int64_t past;         /* position of the first token of every sequence */
 } ref_size;
 
 /* Parameters of a part; the same struct for their gradients. */
@@ -72,6 +75,7 @@ typedef struct ref_attention {
     ref_real *qkv_weight, *qkv_bias; /* [hidden, 3 * heads * head_cols]: all Q, all K, all V */
     ref_real *out_weight, *out_bias; /* [heads * head_cols, hidden], [hidden] */
     ref_real *weight[3], *bias[3];   /* of Q, K and V alone, when qkv_weight is NULL */
+    ref_real *norm[2];               /* of Q's and K's heads, [head_cols]; NULL: none */
 } ref_attention;
 typedef struct ref_block {
     ref_norm norm_1;
@@ -113,7 +117,7 @@ void ref_norm_forward(int64_t rows, int64_t cols, ref_real epsilon, const ref_no
 void ref_norm_backward(int64_t rows, int64_t cols, ref_real epsilon, const ref_norm *p,
                        const ref_real *x, const ref_real *dy, ref_real *dx, const ref_norm *grad);
 
-/* Rotary positions: pair (j, j + rope_cols / 2) of every head of x [batch * seq, heads * head_cols]
+/* Rotary positions: pair (j, j + rope_cols / 2), or (2j, 2j + 1), of every head of x [batch * seq, heads * head_cols]
  * is turned by the angle of its token's place in its sequence; back: the other way. */
 void ref_rope(const ref_size *size, int64_t heads, ref_real *x, int back);
 

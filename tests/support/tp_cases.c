@@ -60,6 +60,52 @@ static const tpp_attention_desc grouped_bare = {.size = sizeof grouped_bare,
 static const tpp_attention_desc multi_query = {
     .size = sizeof multi_query, .hidden = 24, .heads = 8, .kv_heads = 1};
 
+static const tpp_rope_desc rope = {.size = sizeof rope};
+static const tpp_rope_desc rope_partial = {
+    .size = sizeof rope_partial, .flags = TPP_ROPE_INTERLEAVED, .theta = 50, .cols = 4};
+static const tpp_rope_desc rope_linear = {
+    .size = sizeof rope_linear, .scaling = TPP_ROPE_LINEAR, .factor = 4};
+static const tpp_rope_desc rope_llama3 = {.size = sizeof rope_llama3,
+                                          .theta = 500,
+                                          .scaling = TPP_ROPE_LLAMA3,
+                                          .factor = 8,
+                                          .low_freq_factor = 1,
+                                          .high_freq_factor = 4,
+                                          .original_positions = 32};
+static const tpp_attention_desc turned = {
+    .size = sizeof turned, .hidden = 16, .heads = 8, .head_cols = 4, .rope = &rope};
+static const tpp_attention_desc turned_partly = {.size = sizeof turned_partly,
+                                                 .hidden = 5,
+                                                 .heads = 8,
+                                                 .head_cols = 7,
+                                                 .kv_heads = 2,
+                                                 .rope = &rope_partial};
+static const tpp_attention_desc turned_slowly = {.size = sizeof turned_slowly,
+                                                 .flags = TPP_ATTENTION_SEPARATE_QKV,
+                                                 .hidden = 9,
+                                                 .heads = 8,
+                                                 .head_cols = 2,
+                                                 .rope = &rope_linear};
+static const tpp_attention_desc window = {
+    .size = sizeof window, .hidden = 16, .heads = 8, .window = 3};
+static const tpp_attention_desc full = {
+    .size = sizeof full, .flags = TPP_ATTENTION_FULL, .hidden = 16, .heads = 8};
+static const tpp_attention_desc qwen = {.size = sizeof qwen,
+                                        .flags = TPP_ATTENTION_NO_BIAS | TPP_ATTENTION_QKV_BIAS |
+                                                 TPP_ATTENTION_QK_NORM,
+                                        .hidden = 12,
+                                        .heads = 16,
+                                        .head_cols = 6,
+                                        .kv_heads = 4,
+                                        .rope = &rope_llama3,
+                                        .window = 40,
+                                        .norm_epsilon = 0.01};
+static const tpp_attention_desc qk_norm = {.size = sizeof qk_norm,
+                                           .flags = TPP_ATTENTION_QK_NORM,
+                                           .hidden = 7,
+                                           .heads = 8,
+                                           .head_cols = 5};
+
 static const tpp_norm_desc norm = {sizeof norm, 0, 37, 0, 0, 0};
 static const tpp_norm_desc norm_bare = {sizeof norm_bare, TPP_NORM_NO_BIAS, 1, 0.5, 0, 0};
 static const tpp_norm_desc norm_rms = {sizeof norm_rms, 0, 37, 0, TPP_NORM_RMS, 0};
@@ -118,6 +164,36 @@ static const tpp_block_desc block_separate = {.size = sizeof block_separate,
                                               .heads = 8,
                                               .act = TPP_ACT_GEGLU};
 
+static const tpp_block_desc block_llama3 = {.size = sizeof block_llama3,
+                                            .flags = TPP_BLOCK_NO_BIAS | TPP_BLOCK_SEPARATE_GATE |
+                                                     TPP_BLOCK_SEPARATE_QKV,
+                                            .hidden = 16,
+                                            .ffn = 24,
+                                            .heads = 8,
+                                            .act = TPP_ACT_SWIGLU,
+                                            .norm = TPP_NORM_RMS,
+                                            .kv_heads = 2,
+                                            .rope = &rope_llama3};
+static const tpp_block_desc block_qwen3 = {.size = sizeof block_qwen3,
+                                           .flags = TPP_BLOCK_NO_BIAS | TPP_BLOCK_QKV_BIAS |
+                                                    TPP_BLOCK_QK_NORM | TPP_BLOCK_MLP_BIAS,
+                                           .hidden = 12,
+                                           .ffn = 16,
+                                           .heads = 8,
+                                           .act = TPP_ACT_SWIGLU,
+                                           .epsilon = 1e-3,
+                                           .norm = TPP_NORM_RMS,
+                                           .kv_heads = 8,
+                                           .rope = &rope,
+                                           .window = 4,
+                                           .head_cols = 6};
+static const tpp_block_desc block_full = {.size = sizeof block_full,
+                                          .flags = TPP_BLOCK_NO_BIAS | TPP_BLOCK_QKV_BIAS |
+                                                   TPP_BLOCK_OUT_BIAS | TPP_BLOCK_FULL,
+                                          .hidden = 8,
+                                          .ffn = 8,
+                                          .heads = 8};
+
 static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0, 0, 0};
 static const tp_gpt_desc gpt_grouped = {13, 16, 70, 8, 2, 2, 0, 0};
 static const tp_gpt_desc gpt_tied = {13, 16, 70, 8, 2, 0, TP_HEAD_PLAIN | TP_HEAD_TIED, 0};
@@ -152,6 +228,13 @@ const tp_case tp_cases[] = {
     {"attention, grouped", &tp_kind_attention, &grouped},
     {"attention, grouped, no bias", &tp_kind_attention, &grouped_bare},
     {"attention, multi-query", &tp_kind_attention, &multi_query},
+    {"attention, rotary", &tp_kind_attention, &turned},
+    {"attention, rotary, partial", &tp_kind_attention, &turned_partly},
+    {"attention, rotary, linear", &tp_kind_attention, &turned_slowly},
+    {"attention, window", &tp_kind_attention, &window},
+    {"attention, full", &tp_kind_attention, &full},
+    {"attention, qk-norm", &tp_kind_attention, &qk_norm},
+    {"attention, qwen", &tp_kind_attention, &qwen},
     {"norm", &tp_kind_norm, &norm},
     {"norm, no bias", &tp_kind_norm, &norm_bare},
     {"norm, rms", &tp_kind_norm, &norm_rms},
@@ -173,6 +256,9 @@ const tp_case tp_cases[] = {
     {"block, llama", &tp_kind_block, &block_llama},
     {"block, separate gate", &tp_kind_block, &block_separate},
     {"block, grouped", &tp_kind_block, &block_grouped},
+    {"block, llama 3", &tp_kind_block, &block_llama3},
+    {"block, qwen 3", &tp_kind_block, &block_qwen3},
+    {"block, full", &tp_kind_block, &block_full},
     {"gpt", &tp_kind_gpt, &gpt},
     {"gpt, grouped", &tp_kind_gpt, &gpt_grouped},
     {"gpt, tied", &tp_kind_gpt, &gpt_tied},

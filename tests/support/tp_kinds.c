@@ -133,22 +133,42 @@ static tpp_status attention_create(tpp_layer **out, const tpp_layer_env *env, co
     return tpp_attention_create(out, env, desc);
 }
 
-void tp_attention_params(tp_full *full, const char *prefix, const ref_size *size, int bias) {
-    static const char *const names[2][4] = {{"qkv.weight", "q.weight", "k.weight", "v.weight"},
-                                            {"qkv.bias", "q.bias", "k.bias", "v.bias"}};
-    int64_t cols = size->heads * size->head_cols;
-    int one = size->kv_heads == 0 || size->kv_heads == size->heads;
-    for (int b = 0; b <= bias; b++) {
-        int64_t rows = b ? 1 : size->hidden;
-        if (one)
-            tp_add_param(full, prefix, names[b][0], rows, 3 * cols);
-        for (int i = 0; i < 3 && !one; i++)
-            tp_add_param(full, prefix, names[b][1 + i], rows,
-                         i == 0 ? cols : size->kv_heads * size->head_cols);
+static int one_projection(const tpp_attention_desc *d) {
+    return (d->kv_heads == 0 || d->kv_heads == d->heads) &&
+           !(d->flags & (TPP_ATTENTION_SEPARATE_QKV | TPP_ATTENTION_QK_NORM));
+}
+
+static int64_t head_cols_of(const tpp_attention_desc *d) {
+    return d->head_cols ? d->head_cols : d->hidden / d->heads;
+}
+
+/* Weights of Q, K and V, or with rows 1 their biases. */
+static void qkv_params(tp_full *full, const char *prefix, const tpp_attention_desc *d,
+                       const char *const names[4], int64_t rows) {
+    int64_t cols = d->heads * head_cols_of(d);
+    if (one_projection(d)) {
+        tp_add_param(full, prefix, names[0], rows, 3 * cols);
+        return;
     }
-    tp_add_param(full, prefix, "out.weight", cols, size->hidden);
-    if (bias)
-        tp_add_param(full, prefix, "out.bias", 1, size->hidden);
+    for (int i = 0; i < 3; i++)
+        tp_add_param(full, prefix, names[1 + i], rows,
+                     i == 0 || d->kv_heads == 0 ? cols : d->kv_heads * head_cols_of(d));
+}
+
+void tp_attention_params(tp_full *full, const char *prefix, const tpp_attention_desc *d) {
+    static const char *const weights[] = {"qkv.weight", "q.weight", "k.weight", "v.weight"};
+    static const char *const biases[] = {"qkv.bias", "q.bias", "k.bias", "v.bias"};
+    int bare = (d->flags & TPP_ATTENTION_NO_BIAS) != 0;
+    qkv_params(full, prefix, d, weights, d->hidden);
+    tp_add_param(full, prefix, "out.weight", d->heads * head_cols_of(d), d->hidden);
+    if (d->flags & TPP_ATTENTION_QK_NORM) {
+        tp_add_param(full, prefix, "q_norm.weight", 1, head_cols_of(d));
+        tp_add_param(full, prefix, "k_norm.weight", 1, head_cols_of(d));
+    }
+    if (!bare || d->flags & TPP_ATTENTION_QKV_BIAS)
+        qkv_params(full, prefix, d, biases, 1);
+    if (!bare)
+        tp_add_param(full, prefix, "out.bias", 1, d->hidden);
 }
 
 ref_attention tp_attention_of(const tp_full *full, const char *prefix, tp_lookup get) {
@@ -159,28 +179,47 @@ ref_attention tp_attention_of(const tp_full *full, const char *prefix, tp_lookup
         get(full, prefix, "out.bias"),
         {get(full, prefix, "q.weight"), get(full, prefix, "k.weight"),
          get(full, prefix, "v.weight")},
-        {get(full, prefix, "q.bias"), get(full, prefix, "k.bias"), get(full, prefix, "v.bias")}};
+        {get(full, prefix, "q.bias"), get(full, prefix, "k.bias"), get(full, prefix, "v.bias")},
+        {get(full, prefix, "q_norm.weight"), get(full, prefix, "k_norm.weight")}};
 }
 
-static ref_size attention_size(const tpp_attention_desc *d, const tp_full *full) {
+static void rope_size(const tpp_rope_desc *rope, ref_size *s) {
+    s->rope_theta = rope->theta > 0 ? (ref_real)rope->theta : 10000;
+    s->rope_cols = rope->cols;
+    s->rope_interleaved = (rope->flags & TPP_ROPE_INTERLEAVED) != 0;
+    if (rope->scaling != TPP_ROPE_PLAIN)
+        s->rope_factor = (ref_real)rope->factor;
+    if (rope->scaling == TPP_ROPE_LLAMA3) {
+        s->rope_low = (ref_real)rope->low_freq_factor;
+        s->rope_high = (ref_real)rope->high_freq_factor;
+        s->rope_original = (ref_real)rope->original_positions;
+    }
+}
+
+ref_size tp_attention_size(const tpp_attention_desc *d, const tp_full *full) {
     ref_size s = tp_size_of(full);
     s.hidden = d->hidden;
     s.heads = d->heads;
-    s.head_cols = d->head_cols ? d->head_cols : d->hidden / d->heads;
+    s.head_cols = head_cols_of(d);
     s.kv_heads = d->kv_heads;
+    s.window = d->window;
+    s.full = (d->flags & TPP_ATTENTION_FULL) != 0;
+    if (d->norm_epsilon > 0)
+        s.epsilon = (ref_real)d->norm_epsilon;
+    if (d->rope)
+        rope_size(d->rope, &s);
     return s;
 }
 
 static void attention_describe(const void *desc, tp_full *full) {
     const tpp_attention_desc *d = desc;
     full->in_cols = full->out_cols = d->hidden;
-    ref_size s = attention_size(d, full);
-    tp_attention_params(full, "", &s, !(d->flags & TPP_ATTENTION_NO_BIAS));
+    tp_attention_params(full, "", d);
 }
 
 static void attention_reference(const void *desc, tp_full *full) {
     const tpp_attention_desc *d = desc;
-    ref_size s = attention_size(d, full);
+    ref_size s = tp_attention_size(d, full);
     ref_attention p = tp_attention_of(full, "", tp_value);
     ref_attention g = tp_attention_of(full, "", tp_grad);
     ref_attention_forward(&s, &p, full->in, full->out);

@@ -136,21 +136,46 @@ static tpp_status block_create(tpp_layer **out, const tpp_layer_env *env, const 
     return tpp_block_create(out, env, desc);
 }
 
-static void block_params(tp_full *full, const char *prefix, const tpp_block_desc *d,
-                         const ref_size *size) {
+/* The attention and the MLP inside, by block.h. */
+static tpp_attention_desc attention_of(const tpp_block_desc *d) {
+    tpp_attention_desc a = {.hidden = d->hidden, .heads = d->heads, .head_cols = d->head_cols};
+    if ((d->flags & TPP_BLOCK_NO_BIAS) && !(d->flags & TPP_BLOCK_OUT_BIAS))
+        a.flags |= TPP_ATTENTION_NO_BIAS;
+    if (d->flags & TPP_BLOCK_QKV_BIAS)
+        a.flags |= TPP_ATTENTION_QKV_BIAS;
+    if (d->flags & TPP_BLOCK_SEPARATE_QKV)
+        a.flags |= TPP_ATTENTION_SEPARATE_QKV;
+    if (d->flags & TPP_BLOCK_QK_NORM)
+        a.flags |= TPP_ATTENTION_QK_NORM;
+    if (d->flags & TPP_BLOCK_FULL)
+        a.flags |= TPP_ATTENTION_FULL;
+    a.kv_heads = d->kv_heads;
+    a.rope = d->rope;
+    a.window = d->window;
+    a.norm_epsilon = d->epsilon;
+    return a;
+}
+
+static tpp_mlp_desc mlp_of(const tpp_block_desc *d) {
+    tpp_mlp_desc m = {.hidden = d->hidden, .ffn = d->ffn, .act = d->act};
+    if ((d->flags & TPP_BLOCK_NO_BIAS) && !(d->flags & TPP_BLOCK_MLP_BIAS))
+        m.flags |= TPP_MLP_NO_BIAS;
+    if (d->flags & TPP_BLOCK_SEPARATE_GATE)
+        m.flags |= TPP_MLP_SEPARATE_GATE;
+    return m;
+}
+
+static void block_params(tp_full *full, const char *prefix, const tpp_block_desc *d) {
     char part[TP_NAME];
-    int bias = !(d->flags & TPP_BLOCK_NO_BIAS);
-    uint32_t separate = d->flags & TPP_BLOCK_SEPARATE_GATE ? TPP_MLP_SEPARATE_GATE : 0;
-    tpp_mlp_desc mlp = {.flags = separate | (bias ? 0 : TPP_MLP_NO_BIAS)};
-    mlp.hidden = d->hidden;
-    mlp.ffn = d->ffn;
-    mlp.act = d->act;
+    tpp_attention_desc attention = attention_of(d);
+    tpp_mlp_desc mlp = mlp_of(d);
+    int bias = !(d->flags & TPP_BLOCK_NO_BIAS) && d->norm == TPP_NORM_LAYER;
     snprintf(part, sizeof part, "%sln_1.", prefix);
-    tp_norm_params(full, part, d->hidden, bias && d->norm == TPP_NORM_LAYER);
+    tp_norm_params(full, part, d->hidden, bias);
     snprintf(part, sizeof part, "%sattn.", prefix);
-    tp_attention_params(full, part, size, bias);
+    tp_attention_params(full, part, &attention);
     snprintf(part, sizeof part, "%sln_2.", prefix);
-    tp_norm_params(full, part, d->hidden, bias && d->norm == TPP_NORM_LAYER);
+    tp_norm_params(full, part, d->hidden, bias);
     snprintf(part, sizeof part, "%smlp.", prefix);
     tp_mlp_params(full, part, &mlp);
 }
@@ -166,22 +191,17 @@ static ref_block block_of(const tp_full *full, const char *prefix, tp_lookup get
 }
 
 static ref_size block_size(const tpp_block_desc *d, const tp_full *full) {
-    ref_size s = tp_size_of(full);
-    s.hidden = d->hidden;
+    tpp_attention_desc attention = attention_of(d);
+    ref_size s = tp_attention_size(&attention, full);
     s.ffn = d->ffn ? d->ffn : 4 * d->hidden;
-    s.heads = d->heads;
-    s.head_cols = d->hidden / d->heads;
     s.act = tp_act_of(d->act);
-    s.epsilon = (ref_real)(d->epsilon > 0 ? d->epsilon : 1e-5);
-    s.kv_heads = d->kv_heads;
     return s;
 }
 
 static void block_describe(const void *desc, tp_full *full) {
     const tpp_block_desc *d = desc;
-    ref_size s = block_size(d, full);
     full->in_cols = full->out_cols = d->hidden;
-    block_params(full, "", d, &s);
+    block_params(full, "", d);
 }
 
 static void block_reference(const void *desc, tp_full *full) {
@@ -292,15 +312,13 @@ static ref_size gpt_size(const tp_gpt_desc *d, const tp_full *full) {
 static void gpt_describe(const void *desc, tp_full *full) {
     const tp_gpt_desc *d = desc;
     char prefix[TP_NAME / 2];
-    tpp_block_desc block = {0};
-    block.hidden = d->hidden;
-    ref_size s = gpt_size(d, full);
+    tpp_block_desc block = {.hidden = d->hidden, .heads = d->heads, .kv_heads = d->kv_heads};
     full->ids_below = full->targets_below = d->vocab;
     full->in_cols = full->out_cols = 1;
     embedding_params(full, "embed.", d->vocab, d->hidden, d->positions);
     for (int32_t i = 0; i < d->blocks; i++) {
         snprintf(prefix, sizeof prefix, "h.%d.", i);
-        block_params(full, prefix, &block, &s);
+        block_params(full, prefix, &block);
     }
     tp_norm_params(full, "ln_f.", d->hidden, 1);
     if (!d->head)

@@ -17,7 +17,8 @@ ref_size tp_size_of(const tp_full *full);
 tpp_layer_env tp_uneven(const tpp_layer_env *env);
 
 void tp_mlp_params(tp_full *full, const char *prefix, const tpp_mlp_desc *desc);
-void tp_attention_params(tp_full *full, const char *prefix, const ref_size *size, int bias);
+void tp_attention_params(tp_full *full, const char *prefix, const tpp_attention_desc *desc);
+ref_size tp_attention_size(const tpp_attention_desc *desc, const tp_full *full);
 void tp_norm_params(tp_full *full, const char *prefix, int64_t cols, int bias);
 
 /* REF_... of a tpp_act. */

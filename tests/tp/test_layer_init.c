@@ -174,8 +174,8 @@ static void test_distribution(void **state) {
     check_constant(x + start_of(full, 0), 64, 1);          /* ln_1.weight */
     check_constant(x + start_of(full, 1), 64, 0);          /* ln_1.bias */
     check_normal(x + start_of(full, 2), 64 * 192, 0.02);   /* attn.qkv.weight */
-    check_constant(x + start_of(full, 3), 192, 0);         /* attn.qkv.bias */
-    check_normal(x + start_of(full, 4), 64 * 64, 0.005);   /* attn.out.weight */
+    check_normal(x + start_of(full, 3), 64 * 64, 0.005);   /* attn.out.weight */
+    check_constant(x + start_of(full, 4), 192, 0);         /* attn.qkv.bias */
     check_normal(x + start_of(full, 8), 64 * 256, 0.02);   /* mlp.up.weight */
     check_normal(x + start_of(full, 10), 64 * 256, 0.005); /* mlp.down.weight */
     free(x);

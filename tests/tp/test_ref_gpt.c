@@ -23,6 +23,17 @@ static const tpp_mlp_desc geglu = {
 static const tpp_norm_desc rms = {sizeof rms, 0, 5, 0, TPP_NORM_RMS, 0};
 static const tpp_attention_desc attention = {
     .size = sizeof attention, .hidden = 4, .heads = 2, .head_cols = 3};
+static const tpp_rope_desc rope = {.size = sizeof rope, .theta = 10};
+static const tpp_attention_desc qwen = {.size = sizeof qwen,
+                                        .flags = TPP_ATTENTION_QK_NORM,
+                                        .hidden = 4,
+                                        .heads = 2,
+                                        .head_cols = 4,
+                                        .kv_heads = 1,
+                                        .rope = &rope,
+                                        .window = 2};
+static const tpp_attention_desc unmasked = {
+    .size = sizeof unmasked, .flags = TPP_ATTENTION_FULL, .hidden = 4, .heads = 2};
 static const tpp_norm_desc norm = {sizeof norm, 0, 5, 0, 0, 0};
 static const tpp_embedding_desc embedding = {sizeof embedding, 0, 5, 2, 3, 0};
 static const tpp_loss_desc loss = {.size = sizeof loss, .vocab = 6};
@@ -35,6 +46,8 @@ static const tp_case cases[] = {
     {"mlp", &tp_kind_mlp, &mlp},
     {"mlp, erf", &tp_kind_mlp, &mlp_erf},
     {"attention", &tp_kind_attention, &attention},
+    {"attention, qwen", &tp_kind_attention, &qwen},
+    {"attention, full", &tp_kind_attention, &unmasked},
     {"norm", &tp_kind_norm, &norm},
     {"embedding", &tp_kind_embedding, &embedding},
     {"loss", &tp_kind_loss, &loss},

@@ -206,23 +206,30 @@ tp_result *tp_run(const tp_case *c, const tp_full *full, const tp_setup *setup) 
     return r;
 }
 
-/* "q.", "k." or "v." before the last word of a name: the place of that letter, else -1. */
-static int64_t letter_at(const char *name) {
-    const char *dot = strrchr(name, '.');
-    int found = dot && dot > name && strchr("qkv", dot[-1]) && (dot - 1 == name || dot[-2] == '.');
-    return found ? dot - 1 - name : -1;
+/* "q.", "k." or "v." (with `norms` also "q_norm.", "k_norm.") before the last word of a name: where
+ * that begins, else -1. */
+static int64_t letter_at(const char *name, int norms) {
+    static const char *const words[] = {"q.", "k.", "v.", "q_norm.", "k_norm."};
+    for (int i = 0; i < (norms ? 5 : 3); i++) {
+        const char *at = strstr(name, words[i]);
+        const char *last = at ? at + strlen(words[i]) : NULL;
+        if (at && (at == name || at[-1] == '.') && !strchr(last, '.'))
+            return at - name;
+    }
+    return -1;
 }
 
-/* What the distance of a gradient is measured by: its own largest number; of Q, K and V, which may
- * be 0 by themselves (one key, biases of keys), the largest of the three, as in one matrix. */
+/* What the distance of a gradient is measured by: its own largest number; of Q, K and V and of the
+ * norms of Q and K, which may be 0 by themselves (one key, biases of keys), the largest of Q, K and
+ * V, as in one matrix. */
 static double scale_of(const tp_full *full, int32_t n) {
     const char *name = full->param[n].name;
-    int64_t at = letter_at(name);
+    int64_t at = letter_at(name, 1);
     ref_real most = 0;
     for (int32_t i = 0; i < full->params; i++) {
         const tp_tensor *t = &full->param[i];
-        int kin = at >= 0 && letter_at(t->name) == at && !strncmp(t->name, name, (size_t)at) &&
-                  !strcmp(t->name + at + 1, name + at + 1);
+        int kin = at >= 0 && letter_at(t->name, 0) == at && !strncmp(t->name, name, (size_t)at) &&
+                  !strcmp(strrchr(t->name, '.'), strrchr(name, '.'));
         for (int64_t k = 0; (kin || i == n) && k < t->rows * t->cols; k++)
             most = t->grad[k] > most ? t->grad[k] : -t->grad[k] > most ? -t->grad[k] : most;
     }

@@ -10,8 +10,10 @@
 #include "reserve.h"
 
 static double entry(const struct full_param *full, tpp_dtype dtype, int64_t i) {
-    return dtype == TPP_F64 ? ((const double *)full->data)[i]
-                            : (double)((const float *)full->data)[i];
+    double value = 0;
+    int64_t width = full->bytes / (full->rows * full->cols); /* of a number */
+    tpp_convert(&value, TPP_F64, (const char *)full->data + i * width, dtype, 1);
+    return value;
 }
 
 static struct param_diff compare_param(const struct team *split, const struct team *whole,

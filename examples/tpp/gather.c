@@ -14,7 +14,7 @@ static tpp_param_info describe(const struct piece *piece, int32_t param) {
 }
 
 int64_t gather_width(const struct team *team) {
-    return team->config->dtype == TPP_F64 ? 8 : 4;
+    return train_config_width(team->config);
 }
 
 static void shape(struct full_param *full, const struct team *team, const tpp_param_info *info) {

@@ -60,7 +60,7 @@ struct traffic_row traffic_per_block(const struct team *team, int direction) {
     }
     sum.calls /= sum.blocks;
     sum.elements /= sum.blocks;
-    sum.bytes = sum.elements * (config->dtype == TPP_F64 ? 8 : 4);
+    sum.bytes = sum.elements * train_config_width(config);
     return sum;
 }
 

@@ -20,8 +20,10 @@ const struct option_choice executor_choices[] = {
 const struct option_choice dtype_choices[] = {
     {"float32", TPP_F32, 0},
     {"float64", TPP_F64, 0},
+    {"bfloat16", TPP_BF16, 0},
     {"f32", TPP_F32, 1},
     {"f64", TPP_F64, 1},
+    {"bf16", TPP_BF16, 1},
     {NULL, 0, 0},
 };
 
@@ -46,7 +48,8 @@ const struct option_row train_options[] = {
     INT("hidden", hidden, 1, 65536, "width of the model, a multiple of --heads"),
     INT("heads", heads, 1, 1024, "attention heads, a multiple of --tp and --blocks"),
     INT("seq", seq, 1, 1 << 20, "bytes of a sequence; the text must be longer"),
-    CHOICE("dtype", dtype, dtype_choices, "float32 or float64"),
+    CHOICE("dtype", dtype, dtype_choices,
+           "float32, float64, or bfloat16 with float32 sums and optimizer"),
 
     HEADING("Training (AdamW, cosine rate after a warm-up)"),
     INT("steps", steps, 1, 10000000, "optimizer steps"),
@@ -116,6 +119,10 @@ struct train_config train_config_default(void) {
         .schedule = TPP_SCHEDULE_1F1B,
         .executor = EXECUTOR_THREADS,
     };
+}
+
+int32_t train_config_width(const struct train_config *config) {
+    return config->dtype == TPP_F64 ? 8 : config->dtype == TPP_BF16 ? 2 : 4;
 }
 
 void train_config_complete(struct train_config *config) {

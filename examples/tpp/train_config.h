@@ -32,6 +32,9 @@ extern const struct option_choice dtype_choices[];
 
 struct train_config train_config_default(void);
 
+/* Bytes of a parameter's or activation's number. */
+int32_t train_config_width(const struct train_config *config);
+
 /* Replace "< 0: derived" by the number. */
 void train_config_complete(struct train_config *config);
 

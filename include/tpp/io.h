@@ -29,7 +29,7 @@
  *
  * The format: 8 bytes, the length of the header; the header, a JSON object with type, shape and
  * range of bytes per tensor; then the numbers, row by row, little-endian. Types here: float32,
- * float64, int32, int64.
+ * float64, bfloat16, int32, int64.
  *
  * Memory: objects of this header come from malloc, as those of jansson do. A program that has
  * functions of jansson's names (json_object and others) must not export them: -fvisibility=hidden.

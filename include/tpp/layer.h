@@ -38,17 +38,21 @@
  * for any lengths up to seq.
  *
  * Memory. Three words: *scratch* is dead when a call returns; *saved* is written by forward and
- * read by backward, one per micro-batch in flight; *state* is parameters and, with the same layout,
- * gradients. Gradients accumulate: zero them before the first micro-batch. No call here allocates,
- * except create. "Memory:" lines below count elements; each piece is rounded up to 64 bytes.
+ * read by backward, one per micro-batch in flight; *state* is parameters and, with the same layout
+ * (but for bfloat16), gradients. Gradients accumulate: zero them before the first micro-batch. No
+ * call here allocates, except create. "Memory:" lines below count elements; each piece is rounded
+ * up to 64 bytes.
  *
- * bfloat16. With env.dtype = TPP_BF16 parameters, activations, what backward reads of them and
- * messages are bfloat16 (convert.h). Products are float32 sums over all of their inner size, and
- * what is computed of rows (means, largest, sums of exponents), losses and gradients of parameters
- * are float32, so that micro-batches add up: these have a layout of their own (info.grad_bytes,
- * tpp_param_info.grad_offset). A rank's part of a sum over ranks is rounded before it is sent, and
- * each sum of two on the way: the sum of n parts is off by at most (1 + log2 n) 2^-8 of the sum of
- * their sizes.
+ * bfloat16. With env.dtype = TPP_BF16 parameters, activations, their gradients, what backward reads
+ * of them, and messages of them are bfloat16 (convert.h): half the memory and traffic of float32,
+ * not less time. Arithmetic is float32. Products are summed over all of their inner size before
+ * they are rounded. What is computed of rows (means, largest, sums of exponents), losses and the
+ * gradients of parameters are float32, so that micro-batches add up; gradients therefore have a
+ * layout of their own (info.grad_bytes, tpp_param_info.grad_offset). A part of a sum over ranks, or
+ * fixed blocks, is rounded before it is sent, and so is each sum of two on the way: with n parts
+ * the sum is off by at most (1 + log2 n) 2^-8 of the sum of their sizes. A layer is within 4 * 2^-8
+ * of a tensor's largest entry of the exact result of its bfloat16 inputs, a block or a small model
+ * within 16 * 2^-8. Calls need 200 KiB of stack.
  *
  * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the
  * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by
@@ -102,7 +106,8 @@ typedef struct tpp_layer_env {
     uint32_t flags; /**< TPP_ENV_... */
     /** tensor-parallel group, must outlive the layer; NULL: one rank */
     tpp_comm *comm;
-    tpp_dtype dtype;                /**< of parameters and activations; 0: TPP_F32 */
+    /** of parameters and activations: TPP_F32, TPP_F64, TPP_BF16; 0: TPP_F32 */
+    tpp_dtype dtype;
     int32_t blocks;                 /**< R for the same bits under any number of ranks; 0: free */
     const tpp_gemm_ops *gemm;       /**< NULL: OpenBLAS; the table is copied */
     const tpp_allocator *allocator; /**< NULL: malloc */

@@ -29,6 +29,9 @@ class FixedBlocks(unittest.TestCase):
     def test_float64(self):
         self.same_everywhere('float64')
 
+    def test_bfloat16(self):
+        self.same_everywhere('bfloat16')
+
     def test_blocks_and_seed_matter(self):
         one = bits(train(blocks=1))
         self.assertEqual(one, bits(train(blocks=1, pp=4, chunks=2, schedule='interleaved')))
@@ -58,6 +61,17 @@ class FreeBlocks(unittest.TestCase):
 
     def test_float64(self):
         self.close_everywhere('float64', 1e-12)
+
+    def test_bfloat16(self):
+        self.close_everywhere('bfloat16', 2e-3)
+
+    def test_bfloat16_learns_as_float32_does(self):
+        """At a rate at which training is stable, rounding of what is stored hardly shows."""
+        wide = train(steps=60, lr=2e-3)['steps']['loss']
+        narrow = train(steps=60, lr=2e-3, dtype='bfloat16', tp=2)['steps']['loss']
+        self.assertLess(wide[-1], 0.6 * wide[0])
+        self.assertLess(largest_relative(narrow, wide), 2e-3)
+        self.assertNotEqual(narrow, wide)
 
 
 class MicroBatches(unittest.TestCase):

@@ -19,7 +19,7 @@ from train_run import TINY, TPP, arguments, bits, run, train
 LAYOUTS = [{}, {'tp': 4}, {'pp': 4}, {'tp': 2, 'pp': 2}, {'pp': 2, 'chunks': 2, 'schedule': 'interleaved'},
            {'tp': 4, 'pp': 2, 'chunks': 4, 'schedule': 'interleaved', 'executor': 'serial'}]
 SIZES = {'layers': '8', 'hidden': '32', 'heads': '4', 'seq': '16', 'vocab': '256'}
-TYPES = {'F32': ('f', 4), 'F64': ('d', 8)}
+TYPES = {'BF16': ('H', 2), 'F32': ('f', 4), 'F64': ('d', 8)}
 
 
 def read(path):
@@ -134,6 +134,18 @@ class Files(Weights):
         self.assertEqual(header['transformer.ln_f.weight']['shape'], [1])
         self.assertEqual(header['lm_head.weight']['dtype'], 'F64')
         self.assertEqual(fingerprint(header, data), first['parameters_fnv1a'])
+
+    def test_bfloat16(self):
+        """Two bytes a number, the upper half of a float32; loaded again, nothing has changed."""
+        first = train(dtype='bfloat16', blocks=4, save=self.beside('half'))
+        header, data = read(self.beside('half'))
+        self.assertEqual({entry['dtype'] for name, entry in header.items() if name != '__metadata__'}, {'BF16'})
+        begin, end = header['transformer.ln_f.weight']['data_offsets']
+        halves = struct.unpack(f'<{(end - begin) // 2}H', data[begin:end])
+        weight = [struct.unpack('<f', struct.pack('<I', half << 16))[0] for half in halves]
+        self.assertTrue(all(0.5 < x < 2 for x in weight), weight)
+        again = train(dtype='bfloat16', blocks=4, load=self.beside('half'), lr=0, tp=2)
+        self.assertEqual(again['parameters_fnv1a'], first['parameters_fnv1a'])
 
     def test_interrupt(self):
         options = {**TINY, 'steps': 1000000, 'tp': 2, 'pp': 2, 'json': True, 'save': self.beside('stopped')}

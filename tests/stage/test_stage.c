@@ -32,8 +32,7 @@ static void same(const char *what, const stage_layout *layout) {
     assert_same_bits(what, got.losses, want.losses, sizeof want.losses);
 }
 
-static void every_layout_gives_the_same_bits(void **state) {
-    (void)state;
+static void check_layouts(int32_t tied) {
     static const int32_t splits[][3] = {{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {1, 2, 1}, {2, 2, 1},
                                         {1, 4, 1}, {1, 2, 2}, {2, 2, 3}, {1, 1, 2}, {2, 3, 2}};
     static const tpp_dtype dtypes[] = {TPP_F64, TPP_F32, TPP_BF16};
@@ -43,7 +42,8 @@ static void every_layout_gives_the_same_bits(void **state) {
                             .micros = 4,
                             .kind = TPP_SCHEDULE_GPIPE,
                             .blocks = 4,
-                            .dtype = dtypes[d]};
+                            .dtype = dtypes[d],
+                            .tied = tied};
         stage_train(&one, ids, targets, &want);
         for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
             stage_layout l = one;
@@ -56,6 +56,20 @@ static void every_layout_gives_the_same_bits(void **state) {
             }
         }
     }
+}
+
+static void every_layout_gives_the_same_bits(void **state) {
+    (void)state;
+    check_layouts(0);
+}
+
+/* Embedding and head as copies, wherever they are: both end with the same sum. */
+static void tied_copies_too(void **state) {
+    (void)state;
+    check_layouts(1);
+    const int64_t table = STAGE_VOCAB * 16;
+    assert_same_bits("copies", want.grads, want.grads + want.count - table,
+                     (uint64_t)table * sizeof *want.grads);
 }
 
 /* A zero-bubble order, worked out by hand for two ranks: W fills the waits. */
@@ -213,6 +227,7 @@ static void data_must_be_set_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_gives_the_same_bits),
+        cmocka_unit_test(tied_copies_too),
         cmocka_unit_test(halves_give_the_bits_of_the_whole),
         cmocka_unit_test(each_micro_batch_has_its_own_loss),
         cmocka_unit_test(number_of_micro_batches_does_not_matter),

@@ -26,15 +26,34 @@ typedef struct seat {
     tpp_stage *stage;
 } seat;
 
-static tpp_layer *make_piece(const tpp_layer_env *base, int32_t piece) {
+/* The end of a tied model. */
+static tpp_layer *make_tied_head(const tpp_layer_env *base) {
+    tpp_layer_env env = *base;
+    tpp_layer *layer;
+    tpp_loss_desc loss = {.size = sizeof loss, .vocab = STAGE_VOCAB};
+    tpp_head_desc head = {.size = sizeof head,
+                          .flags = TPP_HEAD_COPY,
+                          .hidden = HIDDEN,
+                          .vocab = STAGE_VOCAB,
+                          .loss = &loss,
+                          .block = 4};
+    env.name = "p0.";
+    check(tpp_head_create(&layer, &env, &head));
+    return layer;
+}
+
+static tpp_layer *make_piece(const tpp_layer_env *base, int32_t piece, int32_t tied) {
     char name[16];
     tpp_layer_env env = *base;
     tpp_layer *layer;
+    if (tied && piece == STAGE_PIECES - 1)
+        return make_tied_head(base);
     snprintf(name, sizeof name, "p%d.", piece);
     env.name = name;
     if (piece == 0) {
         tpp_embedding_desc d = {
             .size = sizeof d, .vocab = STAGE_VOCAB, .hidden = HIDDEN, .positions = STAGE_SEQ};
+        d.flags = tied ? TPP_EMBEDDING_TIED : 0;
         check(tpp_embedding_create(&layer, &env, &d));
     } else if (piece < STAGE_PIECES - 2) {
         tpp_block_desc d = {.size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2};
@@ -58,12 +77,13 @@ static tpp_layer *make_piece(const tpp_layer_env *base, int32_t piece) {
     return layer;
 }
 
-static tpp_layer *make_stage(const tpp_layer_env *env, int32_t stage, int32_t stages) {
+static tpp_layer *make_stage(const tpp_layer_env *env, int32_t stage, int32_t stages,
+                             int32_t tied) {
     tpp_layer *pieces[STAGE_PIECES], *chain;
     int32_t first, count;
     check(tpp_schedule_partition(STAGE_PIECES, stages, stage, &first, &count));
     for (int32_t i = 0; i < count; i++)
-        pieces[i] = make_piece(env, first + i);
+        pieces[i] = make_piece(env, first + i, tied);
     check(tpp_chain_create(&chain, env, pieces, count));
     return chain;
 }
@@ -81,7 +101,8 @@ static void seat_open(seat *s, const stage_layout *l, const tpp_schedule *schedu
     check(tpp_schedule_query(schedule, &facts));
     for (int32_t c = 0; c < facts.chunks; c++) {
         tpp_layer_info info = {.size = sizeof info};
-        tpp_layer *layer = make_stage(&env, tpp_schedule_stage_of(schedule, rank, c), facts.stages);
+        tpp_layer *layer =
+            make_stage(&env, tpp_schedule_stage_of(schedule, rank, c), facts.stages, l->tied);
         check(tpp_layer_query(layer, 1, 1, &info));
         void *params = state_memory(info.state_bytes);
         check(tpp_layer_init(layer, params, 7));
@@ -190,6 +211,25 @@ static void run_steps(const stage_layout *l, tpp_run *run, stage_result *result)
     tpp_executor_destroy(executor);
 }
 
+/* Of one lane; here all its stages are in one process. */
+static void sum_tied(seat *lane, const stage_layout *l) {
+    const tpp_layer *layers[MOST_RANKS * MOST_CHUNKS];
+    void *grads[MOST_RANKS * MOST_CHUNKS];
+    int32_t count = 0, chunks = l->chunks ? l->chunks : 1;
+    int64_t bytes = 0;
+    for (int32_t r = 0; r < l->pp; r++)
+        for (int32_t c = 0; c < chunks; c++) {
+            tpp_layer_info info = {.size = sizeof info};
+            layers[count] = lane[r * l->tp].layers[c];
+            grads[count] = lane[r * l->tp].grads[c];
+            check(tpp_layer_query(layers[count++], 1, 1, &info));
+            bytes += info.tied_bytes;
+        }
+    void *scratch = state_memory(bytes);
+    check(tpp_layer_sum_tied(layers, grads, count, NULL, scratch, bytes));
+    free(scratch);
+}
+
 void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targets,
                  stage_result *result) {
     static seat seats[MOST_RANKS];
@@ -211,6 +251,8 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
                    .message_dtype = l->dtype ? l->dtype : TPP_F32,
                    .message_count = STAGE_SEQUENCES / l->micros * STAGE_SEQ * HIDDEN};
     run_steps(l, &run, result);
+    for (int32_t j = 0; l->tied && j < l->tp; j++)
+        sum_tied(seats + j, l);
     int32_t stages = l->pp * (l->chunks ? l->chunks : 1);
     for (int32_t s = 0; s < stages; s++)
         gather(&seats[s % l->pp * l->tp], l->tp, s / l->pp, result);

@@ -15,6 +15,7 @@ typedef struct stage_layout {
     int32_t blocks;
     tpp_dtype dtype;
     int32_t steps; /* runs without zeroing gradients; 0: 1 */
+    int32_t tied; /* 1: the head is fused with the loss and holds a copy of the embedding's table */
 } stage_layout;
 
 enum {

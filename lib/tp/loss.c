@@ -23,18 +23,21 @@ static loss_saved take_saved(const tpp_layer *layer, int64_t tokens, tpp__arena 
  * ranks in one go, of all tokens each: sums, with smoothing those of shifted logits, targets. */
 typedef struct loss_scratch {
     double *weight;
-    char *sums, *shifted, *target; /* one allocation */
+    char *sums;
+    int64_t vector; /* bytes of one number per token */
+    int32_t kinds;  /* of sums: 1, or 2 with smoothing; targets lie behind them */
 } loss_scratch;
 
 static loss_scratch take_scratch(const tpp_layer *layer, int64_t tokens, tpp__arena *arena) {
-    int32_t count = tpp__loss_sums(&((const loss *)layer)->rule);
-    loss_scratch s = {tpp__arena_take(arena, tokens, sizeof(double)),
-                      tpp__arena_take(arena, count * tokens, layer->wide_width), NULL, NULL};
-    if (!s.sums)
-        return s;
-    s.shifted = count == 3 ? s.sums + tokens * layer->wide_width : NULL;
-    s.target = s.sums + (count - 1) * tokens * layer->wide_width;
+    int32_t kinds = tpp__loss_sums(&((const loss *)layer)->rule) - 1;
+    loss_scratch s = {.vector = tokens * layer->wide_width, .kinds = kinds};
+    s.weight = tpp__arena_take(arena, tokens, sizeof(double));
+    s.sums = tpp__arena_take(arena, (kinds + 1) * tokens, layer->wide_width);
     return s;
+}
+
+static char *targets_of(const loss_scratch *s) {
+    return s->sums + s->kinds * s->vector;
 }
 
 static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
@@ -93,19 +96,18 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
         status = tpp__loss_check_largest(layer, work->tokens, saved.largest, s.weight);
     if (status != TPP_OK)
         return status;
-    size_t bytes = (size_t)(work->tokens * layer->wide_width);
     sum_blocks(layer, work, saved.largest, 0, layer->count, s.sums, free);
-    memset(s.target, 0, bytes);
+    memset(targets_of(&s), 0, (size_t)s.vector);
     for (int32_t b = 0; b < layer->count; b++) {
         tpp__ce_block block = block_of(layer, work, b);
-        tpp__kern_ce_pick(&block, saved.largest, work->targets, s.target);
+        tpp__kern_ce_pick(&block, saved.largest, work->targets, targets_of(&s));
     }
     status = tpp__loss_reduce(layer, s.sums, tpp__loss_sums(rule) * work->tokens, TPP_SUM_TREE);
     if (status != TPP_OK)
         return status;
-    memcpy(saved.sum, s.sums, bytes);
-    tpp__kern_ce_loss(layer->wide, work->tokens, &rule->ce, saved.largest, s.sums, s.target,
-                      s.shifted, s.weight, s.weight);
+    memcpy(saved.sum, s.sums, (size_t)s.vector);
+    tpp__kern_ce_loss(layer->wide, work->tokens, &rule->ce, saved.largest, s.sums, targets_of(&s),
+                      s.kinds == 2 ? s.sums + s.vector : NULL, s.weight, s.weight);
     tpp__loss_out(layer, rule, work, s.weight);
     return TPP_OK;
 }

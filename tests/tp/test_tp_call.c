@@ -252,6 +252,10 @@ static void test_range(void **state) {
     check_spoiled("loss", 31, 1, 0, TPP_ERR_RANGE, "31");
     check_spoiled("loss", -1, 1, 0, TPP_ERR_RANGE, "-1");
     check_spoiled("loss", INT32_MIN, 1, 0, TPP_ERR_RANGE, "-2147483648");
+    check_spoiled("loss, ignore", -1, 1, 0, TPP_ERR_RANGE, "-1"); /* -100 is ignored */
+    check_spoiled("loss, ignore", 21, 1, 0, TPP_ERR_RANGE, "21");
+    check_spoiled("head, fused in steps", 29, 1, 0, TPP_ERR_RANGE, "29");
+    check_spoiled("head, fused in steps", -1, 1, 0, TPP_ERR_RANGE, "-1");
     check_spoiled("gpt", 13, 0, 0, TPP_ERR_RANGE, "13");
     check_spoiled("gpt", -1, 1, 0, TPP_ERR_RANGE, "-1");
     check_spoiled("gpt", 0, 0, 1, TPP_ERR_INVALID, "71");

@@ -69,11 +69,11 @@ tpp_status tpp_convert(void *out, tpp_dtype out_type, const void *in, tpp_dtype 
     if (status == TPP_OK && count < 0)
         status = tpp__fail(TPP_ERR_INVALID, "count = %lld is negative; it must be 0 or more",
                            (long long)count);
-    if (status == TPP_OK && count > 0 && (!out || !in))
-        status = tpp__fail(TPP_ERR_INVALID, "%s is NULL; it must hold %lld numbers",
-                           out ? "in" : "out", (long long)count);
-    if (status != TPP_OK)
+    if (status != TPP_OK || count == 0)
         return status;
+    if (!out || !in)
+        return tpp__fail(TPP_ERR_INVALID, "%s is NULL; it must hold %lld numbers",
+                         out ? "in" : "out", (long long)count);
     for (int64_t i = 0; i < count; i++)
         store(out, out_type, i, element(in, in_type, i));
     return TPP_OK;

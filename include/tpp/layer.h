@@ -50,9 +50,9 @@
  * gradients of parameters are float32, so that micro-batches add up; gradients therefore have a
  * layout of their own (info.grad_bytes, tpp_param_info.grad_offset). A part of a sum over ranks, or
  * fixed blocks, is rounded before it is sent, and so is each sum of two on the way: with n parts
- * the sum is off by at most (1 + log2 n) 2^-8 of the sum of their sizes. A layer is within 4 * 2^-8
- * of a tensor's largest entry of the exact result of its bfloat16 inputs, a block or a small model
- * within 16 * 2^-8. Calls need 200 KiB of stack.
+ * the sum is off by at most (1 + log2 n) 2^-8 of the sum of their sizes. In the tests a layer is
+ * within 8 * 2^-8 of a tensor's largest entry of the exact result of its inputs, a block or a small
+ * model within 16 * 2^-8. Calls need 200 KiB of stack.
  *
  * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the
  * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by

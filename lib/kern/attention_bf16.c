@@ -7,8 +7,9 @@
 
 /* Attention of bfloat16: one head's matrices are copied into float at the beginning of the scratch,
  * the float core works on the copies with the scratch behind them, and its results are rounded. The
- * copies are small beside the scores that are never stored: [seq or keys, width] each. Those of dk and dv stay
- * in the scratch for the next head that adds to them, so that their sums are rounded once. */
+ * copies are small beside the scores that are never stored: [seq or keys, width] each. Those of dk and
+ * dv stay in the scratch for the next head that adds to them, so that their sums are rounded
+ * once. */
 typedef struct copies {
     float *q, *k, *v, *o, *d_o, *dq, *dk, *dv;
 } copies;

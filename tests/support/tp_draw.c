@@ -24,7 +24,7 @@ enum {
     KIND,
     RANKS,
     BLOCKS,
-    F64,
+    TYPE,
     HALVES,
     BATCH,
     SEQ,
@@ -53,7 +53,7 @@ static const struct {
     [KIND] = {"kind", ON_ALL, 0, KINDS - 1},
     [RANKS] = {"ranks", ON_ALL, 1, 8},
     [BLOCKS] = {"blocks", ON_ALL, 0, 8},
-    [F64] = {"f64", ON_ALL, 0, 1},
+    [TYPE] = {"type", ON_ALL, 0, 2}, /* float32, float64, bfloat16 */
     [HALVES] = {"halves", ON_ALL, 0, 1},
     [BATCH] = {"batch", ON_ALL, 0, 3},
     [SEQ] = {"seq", ON_ALL, 0, 9},
@@ -121,6 +121,9 @@ int tp_draw_legal(const tp_draw *d) {
     if ((d->of[KIND] == NORM || d->of[KIND] == BLOCK || d->of[KIND] == GPT) && d->of[HIDDEN] < 4)
         return 0;
     if (d->of[KIND] == GPT && 4 * d->of[HIDDEN] % blocks_of(d) != 0) /* its ffn */
+        return 0;
+    /* Layers behind one another may lose all of bfloat16's 8 digits where terms cancel. */
+    if (d->of[TYPE] == 2 && (d->of[KIND] == BLOCK || d->of[KIND] == GPT))
         return 0;
     return !d->of[POSITIONS] || d->of[POSITIONS] >= d->of[SEQ];
 }
@@ -285,13 +288,18 @@ tp_case tp_draw_case(const tp_draw *d, tp_draw_desc *room) {
 }
 
 tp_setup tp_draw_setup(const tp_draw *d) {
+    static const tpp_dtype types[] = {TPP_F32, TPP_F64, TPP_BF16};
     return (tp_setup){.ranks = d->of[RANKS],
                       .blocks = d->of[BLOCKS],
-                      .dtype = d->of[F64] ? TPP_F64 : TPP_F32,
+                      .dtype = types[d->of[TYPE]],
                       .halves = d->of[HALVES],
                       .flags = flag(d, UNEVEN, TPP_ENV_UNEVEN)};
 }
 
 tp_full *tp_draw_full(const tp_draw *d, const tp_case *c) {
-    return tp_full_new(c, d->of[BATCH], d->of[SEQ], (uint64_t)d->of[SEED]);
+    tp_full *full = tp_full_inputs(c, d->of[BATCH], d->of[SEQ], (uint64_t)d->of[SEED]);
+    if (d->of[TYPE] == 2)
+        tp_full_round(full);
+    tp_full_answer(c, full);
+    return full;
 }

@@ -4,7 +4,7 @@
  * gradient, are at most three such places behind one another (first matrix, activation, second
  * matrix; K, heads, output), and a sum over 8 ranks or blocks rounds its parts and three levels of the
  * tree. Those roundings are independent, so that they stay far below their sum: BOUND u of the
- * tensor's largest entry for a layer, BOUND_DEEP u for layers behind one another, where gradients of
+ * tensor's largest entry for a layer (twice that in test_tp_random.c), BOUND_DEEP u for layers behind one another, where gradients of
  * norms are sums of large terms that cancel. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -22,6 +22,7 @@
  */
 
 #include <tpp/attention.h>
+#include <tpp/dropout.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +59,9 @@ typedef struct tpp_block_desc {
     int64_t window;            /**< as in attention.h; 0: none */
     int32_t head_cols;         /**< 0: hidden / heads, which must then be whole */
     uint32_t reserved0;        /**< 0 */
+    /** of what attention and MLP each give, before it is added (dropout.h: attn.dropout and
+     * mlp.dropout behind env.name are the names); 0: none */
+    double dropout;
 } tpp_block_desc;
 
 /**

@@ -5,7 +5,7 @@
 /**
  * @file layer.h
  * A layer is one tensor-parallel operation made ready for this rank: shapes, shards, sizes. Every
- * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, head.h, loss.h, block.h, and the chain below)
+ * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, head.h, loss.h, dropout.h, block.h, and the chain below)
  * has a descriptor and a _create; the calls of this header serve them all. A layer holds no
  * numbers: parameters, gradients and activations are the caller's memory, so one layer serves any
  * number of micro-batches and threads.
@@ -194,6 +194,9 @@ typedef struct tpp_call {
     /** [batch] tokens of each sequence that came before these: positions (embedding, rotary) begin
      * there; NULL: 0 */
     const int32_t *past;
+    /** of dropout (dropout.h), another one for every micro-batch, the same in forward and backward; 0:
+     * nothing is dropped */
+    uint64_t dropout_seed;
 } tpp_call;
 
 /**

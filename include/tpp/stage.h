@@ -94,6 +94,16 @@ TPP_API tpp_status tpp_stage_set_weights(tpp_stage *stage, const double *weights
                                          double weight_sum);
 
 /**
+ * Set the seed of dropout (dropout.h) of the next steps, until it is called again; without, nothing is
+ * dropped. Set another one for every step, the same on all ranks of a model. Micro-batch m draws with
+ * seed + m * 0x9e3779b97f4a7c15, or 1 when that is 0.
+ *
+ * @param seed 0: nothing is dropped (evaluation).
+ * @return TPP_OK; TPP_ERR_INVALID. Since: 0.1.
+ */
+TPP_API tpp_status tpp_stage_set_dropout(tpp_stage *stage, uint64_t seed);
+
+/**
  * The callbacks; their ctx is a tpp_stage. No slot is NULL. enter and leave limit BLAS to one thread
  * per call (tpp_blas_single_begin), because the ranks of a run share it: a host that wants otherwise
  * copies the table and sets both to NULL.

@@ -146,4 +146,15 @@ double tpp__kern_random_uniform(uint64_t seed, uint64_t key, uint64_t index); /*
 double tpp__kern_random_normal(uint64_t seed, uint64_t key, uint64_t index);
 void tpp__kern_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
+/* y = x * scale where the word of (row, column) is `threshold` or more, else 0; y may be x. Rows are
+ * contiguous, the first one is row number `first`. The word of column c of row r is number c % 4 of
+ * Philox with the counter (r * ceil(cols / 4) + c / 4, key) and the key seed, as above. */
+typedef struct tpp__dropout {
+    uint64_t seed, key;
+    double scale;
+    uint32_t threshold;
+} tpp__dropout;
+void tpp__kern_dropout(tpp_dtype dtype, const tpp__dropout *d, int64_t first, int64_t rows,
+                       int64_t cols, const void *x, void *y);
+
 #endif

@@ -165,6 +165,13 @@ tpp_status tpp_stage_set_weights(tpp_stage *stage, const double *weights, double
     return TPP_OK;
 }
 
+tpp_status tpp_stage_set_dropout(tpp_stage *stage, uint64_t seed) {
+    if (!stage)
+        return tpp__fail(TPP_ERR_INVALID, "stage is NULL");
+    stage->dropout_seed = seed;
+    return TPP_OK;
+}
+
 const double *tpp_stage_losses(const tpp_stage *stage) {
     return stage && stage->has_loss ? stage->sums : NULL;
 }

@@ -17,6 +17,7 @@ struct tpp_stage {
     const int32_t *ids, *targets; /* of the next step */
     const double *weights;        /* of its tokens; NULL: 1 */
     double weight_sum;
+    uint64_t dropout_seed; /* 0: none */
     const tpp_layer **layers;
     const void **params;
     void **grads;

@@ -14,6 +14,14 @@ static tpp_mat view(const void *data, int64_t rows, int64_t cols, tpp_dtype dtyp
     return mat;
 }
 
+/* Of a micro-batch, by the rule in stage.h. */
+static uint64_t dropout_seed_of(const tpp_stage *stage, int32_t micro) {
+    uint64_t seed = stage->dropout_seed + (uint64_t)micro * 0x9e3779b97f4a7c15u;
+    if (stage->dropout_seed == 0)
+        return 0;
+    return seed != 0 ? seed : 1;
+}
+
 static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
     const tpp_layer_info *info = &stage->infos[job->chunk];
     int64_t tokens = stage->batch * stage->seq, at = (int64_t)job->micro * tokens;
@@ -37,6 +45,7 @@ static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
         .targets = stage->targets ? stage->targets + at : NULL,
         .weights = stage->weights ? stage->weights + at : NULL,
         .weight_sum = stage->weight_sum,
+        .dropout_seed = dropout_seed_of(stage, job->micro),
     };
     return call;
 }

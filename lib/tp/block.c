@@ -1,5 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "tp/layer_impl.h"
+#include "tp/drop.h"
 
 #include <tpp/attention.h>
 #include <tpp/block.h>
@@ -9,6 +9,15 @@
 /* r = x + attention(norm1(x)); y = r + mlp(norm2(r)). */
 
 enum { NORM1, ATTENTION, NORM2, MLP, PARTS };
+
+typedef struct block_layer {
+    tpp_layer base;
+    tpp__drop after_attention, after_mlp;
+} block_layer;
+
+static const block_layer *block_of(const tpp_layer *layer) {
+    return (const block_layer *)layer;
+}
 
 /* Three matrices [tokens, hidden] and a piece of memory per part. As values: norm1's output, r,
  * norm2's output. As gradients: of norm1's output, of r, of norm2's output. */
@@ -43,7 +52,8 @@ static void needs_of(const tpp_layer *block, int64_t batch, int64_t seq, tpp__ne
     part_needs(block, batch, seq, parts);
     take(block, parts, batch * seq, true, &saved);
     take(block, parts, batch * seq, false, &split);
-    for (int32_t i = 0; i < 3; i++) /* a whole backward keeps the three gradients in scratch */
+    int32_t own = block_of(block)->after_mlp.rate > 0 ? 4 : 3;
+    for (int32_t i = 0; i < own; i++) /* a whole backward keeps the three gradients in scratch */
         tpp__arena_take(&scratch, batch * seq * block->in_cols, block->width);
     for (int32_t i = 0; i < PARTS; i++) {
         most = parts[i].scratch > most ? parts[i].scratch : most;
@@ -76,23 +86,30 @@ static tpp_status run_forward(const tpp_layer *block, const tpp__work *work,
     return block->children[part]->ops->forward(block->children[part], &own);
 }
 
+/* y = x + what dropout leaves of y. */
+static void join(const tpp_layer *block, const tpp__work *work, const tpp__drop *drop,
+                 const void *x, void *y) {
+    if (tpp__drops(drop, work))
+        tpp__drop_apply(block, drop, work, block->in_cols, y, y);
+    tpp__kern_add(block->dtype, work->tokens * block->in_cols, x, y);
+}
+
 static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
     tpp__needs needs[PARTS];
     tpp__arena arena = tpp__arena_over(work->saved, INT64_MAX);
     part_needs(block, work->batch, work->seq, needs);
     block_memory saved = take(block, needs, work->tokens, true, &arena);
-    int64_t elements = work->tokens * block->in_cols;
     tpp_status status = run_forward(block, work, &saved, NORM1, saved.normed1);
     if (status == TPP_OK)
         status = run_forward(block, work, &saved, ATTENTION, saved.middle);
     if (status == TPP_OK) {
-        tpp__kern_add(block->dtype, elements, work->in, saved.middle);
+        join(block, work, &block_of(block)->after_attention, work->in, saved.middle);
         status = run_forward(block, work, &saved, NORM2, saved.normed2);
     }
     if (status == TPP_OK)
         status = run_forward(block, work, &saved, MLP, work->out);
     if (status == TPP_OK)
-        tpp__kern_add(block->dtype, elements, saved.middle, work->out);
+        join(block, work, &block_of(block)->after_mlp, saved.middle, work->out);
     return status;
 }
 
@@ -101,6 +118,7 @@ typedef struct block_back {
     const tpp_layer *block;
     const tpp__work *work;
     block_memory saved, grads;
+    char *dropped; /* gradient of a branch's output where something is dropped */
     tpp__arena scratch;
     int32_t parts;
 } block_back;
@@ -115,6 +133,14 @@ static tpp_status run_backward(const block_back *b, int32_t part, const void *gr
     return tpp__layer_backward(b->block->children[part], &own, b->parts);
 }
 
+/* The gradient of a branch's output from that of the sum. */
+static const void *through(const block_back *b, const tpp__drop *drop, const void *grad) {
+    if (!tpp__drops(drop, b->work))
+        return grad;
+    tpp__drop_apply(b->block, drop, b->work, b->block->in_cols, grad, b->dropped);
+    return b->dropped;
+}
+
 /* grad_out + what a norm gave is the gradient of the residual's other end. */
 static void add_residual(const block_back *b, const void *grad_out, void *grad) {
     if (b->parts & TPP__INPUT)
@@ -123,12 +149,15 @@ static void add_residual(const block_back *b, const void *grad_out, void *grad) 
 
 static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_t parts) {
     block_back b = {.block = block, .work = work, .scratch = work->scratch, .parts = parts};
+    const block_layer *self = block_of(block);
+    int64_t elements = work->tokens * block->in_cols;
     tpp__needs needs[PARTS];
     part_needs(block, work->batch, work->seq, needs);
     tpp__arena saved = tpp__arena_over(work->saved, INT64_MAX);
     b.saved = take(block, needs, work->tokens, true, &saved);
+    if (self->after_mlp.rate > 0)
+        b.dropped = tpp__arena_take(&b.scratch, elements, block->width);
     if (parts == TPP__BOTH) {
-        int64_t elements = work->tokens * block->in_cols;
         b.grads.normed1 = tpp__arena_take(&b.scratch, elements, block->width);
         b.grads.middle = tpp__arena_take(&b.scratch, elements, block->width);
         b.grads.normed2 = tpp__arena_take(&b.scratch, elements, block->width);
@@ -136,12 +165,14 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
         tpp__arena split = tpp__arena_over(work->split, INT64_MAX);
         b.grads = take(block, needs, work->tokens, false, &split);
     }
-    tpp_status status = run_backward(&b, MLP, work->grad_out, b.grads.normed2);
+    tpp_status status =
+        run_backward(&b, MLP, through(&b, &self->after_mlp, work->grad_out), b.grads.normed2);
     if (status == TPP_OK)
         status = run_backward(&b, NORM2, b.grads.normed2, b.grads.middle);
     if (status == TPP_OK) {
         add_residual(&b, work->grad_out, b.grads.middle);
-        status = run_backward(&b, ATTENTION, b.grads.middle, b.grads.normed1);
+        status = run_backward(&b, ATTENTION, through(&b, &self->after_attention, b.grads.middle),
+                              b.grads.normed1);
     }
     if (status == TPP_OK)
         status = run_backward(&b, NORM1, b.grads.normed1, work->grad_in);
@@ -226,6 +257,8 @@ static tpp_status make_part(const tpp_layer *block, const tpp_block_desc *desc, 
 static tpp_status check_desc(const tpp_block_desc *desc) {
     const uint32_t exceptions = TPP_BLOCK_QKV_BIAS | TPP_BLOCK_OUT_BIAS | TPP_BLOCK_MLP_BIAS;
     tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
+    if (status == TPP_OK)
+        status = tpp__check_rate("desc.dropout", desc->dropout);
     if (status == TPP_OK && desc->norm != TPP_NORM_LAYER && desc->norm != TPP_NORM_RMS)
         status = tpp__fail(TPP_ERR_INVALID,
                            "desc.norm = %d is not accepted; accepted: 0 (LayerNorm), 1 (RMSNorm)",
@@ -248,7 +281,7 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
     if (status == TPP_OK)
         status = check_desc(&desc);
     if (status == TPP_OK)
-        status = tpp__layer_new(&block, env, sizeof *block, &ops, 20, PARTS);
+        status = tpp__layer_new(&block, env, sizeof(block_layer), &ops, 20, PARTS);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {
@@ -258,5 +291,7 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
             tpp__layer_adopt(block, part);
     }
     block->in_cols = block->out_cols = desc.hidden;
+    ((block_layer *)block)->after_attention = tpp__drop_make(block, "attn.dropout", desc.dropout);
+    ((block_layer *)block)->after_mlp = tpp__drop_make(block, "mlp.dropout", desc.dropout);
     return tpp__layer_hand_over(out, block, status);
 }

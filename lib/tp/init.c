@@ -4,8 +4,7 @@
 #include <string.h>
 #include <tpp/convert.h>
 
-/* FNV-1a of a parameter's name: the generator's key, the same under every split. */
-static uint64_t key_of(const char *name) {
+uint64_t tpp__name_key(const char *name) {
     uint64_t hash = 14695981039346656037u;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 1099511628211u;
@@ -36,7 +35,7 @@ tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t seed) {
     for (int32_t i = 0; i < layer->param_count; i++) {
         const tpp__param *param = &layer->params[i];
         int64_t rows = tpp_shard_rows(&param->shard), cols = tpp_shard_cols(&param->shard);
-        uint64_t key = key_of(param->name);
+        uint64_t key = tpp__name_key(param->name);
         char *to = (char *)params + param->offset;
         for (int64_t e = 0; e < rows * cols; e++) {
             double value = value_of(param, seed, key, e / cols, e % cols);

@@ -211,6 +211,7 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
         .weight_sum = call->weight_sum,
         .lengths = call->lengths,
         .past = call->past,
+        .dropout_seed = call->dropout_seed,
     };
     return TPP_OK;
 }

@@ -42,6 +42,7 @@ typedef struct tpp__work {
     const char *tied_params; /* table of layer->tied, and its gradient */
     char *tied_grads;
     const int32_t *lengths, *past; /* [batch] or NULL; see sequences.h */
+    uint64_t dropout_seed;         /* 0: none */
 } tpp__work;
 
 typedef struct tpp__layer_ops {
@@ -140,6 +141,9 @@ tpp_status tpp__check_std(const char *field, double value, double otherwise, dou
 /* Needs and calls of a child inside a composite layer. */
 tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq);
 tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+
+/* FNV-1a of a name: the generator's key, the same under every split. */
+uint64_t tpp__name_key(const char *name);
 
 /* An embedding's parameter 0 is its table. */
 bool tpp__is_embedding(const tpp_layer *layer);

@@ -128,6 +128,39 @@ static void steps_accumulate(void **state) {
     }
 }
 
+/* The same is dropped in every layout, and something else in each micro-batch and step. */
+static void dropout_does_not_know_the_layout(void **state) {
+    (void)state;
+    stage_layout one = {.tp = 1,
+                        .pp = 1,
+                        .micros = 4,
+                        .kind = TPP_SCHEDULE_GPIPE,
+                        .blocks = 4,
+                        .dtype = TPP_F32,
+                        .dropout_seed = 11};
+    stage_train(&one, ids, targets, &want);
+    stage_layout l = one;
+    l.threads = 1;
+    for (l.tp = 1; l.tp <= 4; l.tp *= 2)
+        for (l.pp = 1; l.pp <= 4; l.pp *= 2)
+            same("dropout", &l);
+    l = one;
+    l.dropout_seed = 12;
+    stage_train(&l, ids, targets, &got);
+    assert_true(got.losses[0] != want.losses[0] && got.losses[1] != want.losses[1]);
+    l.dropout_seed = 11 + 0x9e3779b97f4a7c15u; /* micro-batch 0 draws as micro-batch 1 did */
+    int32_t twice[STAGE_SEQUENCES * STAGE_SEQ], marks[STAGE_SEQUENCES * STAGE_SEQ];
+    for (int32_t i = 0; i < STAGE_SEQUENCES * STAGE_SEQ; i++) { /* four equal micro-batches */
+        twice[i] = ids[i % (2 * STAGE_SEQ)];
+        marks[i] = targets[i % (2 * STAGE_SEQ)];
+    }
+    stage_train(&one, twice, marks, &want);
+    stage_train(&l, twice, marks, &got);
+    assert_true(want.losses[0] != want.losses[1]);
+    assert_same_bits("shifted seed", got.losses, want.losses + 1, 3 * sizeof(double));
+    assert_int_equal(tpp_stage_set_dropout(NULL, 1), TPP_ERR_INVALID);
+}
+
 static void peaks_follow_the_schedule(void **state) {
     (void)state;
     stage_layout l = {
@@ -232,6 +265,7 @@ int main(void) {
         cmocka_unit_test(each_micro_batch_has_its_own_loss),
         cmocka_unit_test(number_of_micro_batches_does_not_matter),
         cmocka_unit_test(steps_accumulate),
+        cmocka_unit_test(dropout_does_not_know_the_layout),
         cmocka_unit_test(peaks_follow_the_schedule),
         cmocka_unit_test(bad_arguments_get_a_sentence),
         cmocka_unit_test(misuse_is_refused),

@@ -82,6 +82,8 @@ typedef struct ref_block {
     ref_attention attention;
     ref_norm norm_2;
     ref_mlp mlp;
+    const ref_real
+        *drop[2]; /* what dropout multiplies the outputs of attention and MLP by, or NULL */
 } ref_block;
 typedef struct ref_gpt {
     ref_real *tokens;    /* [vocab, hidden] */
@@ -126,6 +128,10 @@ void ref_attention_forward(const ref_size *size, const ref_attention *p, const r
                            ref_real *y);
 void ref_attention_backward(const ref_size *size, const ref_attention *p, const ref_real *x,
                             const ref_real *dy, ref_real *dx, const ref_attention *grad);
+
+/* factor [rows, cols]: 0 where dropout drops, else 1 / (1 - rate), by the rule in dropout.h. */
+void ref_dropout(uint64_t seed, const char *name, double rate, int64_t rows, int64_t cols,
+                 ref_real *factor);
 
 /* x + attention(norm_1(x)), then x + mlp(norm_2(x)). */
 void ref_block_forward(const ref_size *size, const ref_block *p, const ref_real *x, ref_real *y);

@@ -56,7 +56,8 @@ static tpp_layer *make_piece(const tpp_layer_env *base, int32_t piece, int32_t t
         d.flags = tied ? TPP_EMBEDDING_TIED : 0;
         check(tpp_embedding_create(&layer, &env, &d));
     } else if (piece < STAGE_PIECES - 2) {
-        tpp_block_desc d = {.size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2};
+        tpp_block_desc d = {
+            .size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2, .dropout = 0.25};
         check(tpp_block_create(&layer, &env, &d));
     } else if (piece == STAGE_PIECES - 2) {
         tpp_norm_desc d = {.size = sizeof d, .cols = HIDDEN};
@@ -241,6 +242,7 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
     for (int32_t i = 0; i < l->pp * l->tp; i++) {
         seat_open(&seats[i], l, schedule, i / l->tp);
         check(tpp_stage_set_data(seats[i].stage, ids, targets));
+        check(tpp_stage_set_dropout(seats[i].stage, l->dropout_seed));
         ranks[i] =
             (tpp_run_rank){.comm = seats[i].pp, .ops = tpp_stage_ops_get(), .ctx = seats[i].stage};
     }

@@ -16,6 +16,7 @@ typedef struct stage_layout {
     tpp_dtype dtype;
     int32_t steps; /* runs without zeroing gradients; 0: 1 */
     int32_t tied; /* 1: the head is fused with the loss and holds a copy of the embedding's table */
+    uint64_t dropout_seed;
 } stage_layout;
 
 enum {

@@ -35,6 +35,7 @@ typedef struct tp_full {
     int32_t *ids, *targets;
     double *weights;
     double weight_sum; /* of the call */
+    uint64_t dropout_seed;
     int32_t params;
     tp_tensor param[TP_PARAMS];
 } tp_full;
@@ -67,7 +68,7 @@ typedef struct tp_gpt_desc {
 } tp_gpt_desc;
 
 extern const tp_kind tp_kind_linear, tp_kind_mlp, tp_kind_attention, tp_kind_norm,
-    tp_kind_embedding, tp_kind_loss, tp_kind_block, tp_kind_gpt;
+    tp_kind_embedding, tp_kind_loss, tp_kind_block, tp_kind_gpt, tp_kind_dropout;
 
 /* Tokens have weights. */
 extern const tp_kind tp_kind_loss_weighted, tp_kind_head_weighted;

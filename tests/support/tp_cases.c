@@ -194,6 +194,11 @@ static const tpp_block_desc block_full = {.size = sizeof block_full,
                                           .ffn = 8,
                                           .heads = 8};
 
+static const tpp_block_desc block_dropout = {
+    .size = sizeof block_dropout, .hidden = 24, .ffn = 16, .heads = 8, .dropout = 0.25};
+
+static const tpp_dropout_desc dropout = {.size = sizeof dropout, .cols = 11, .rate = 0.3};
+
 static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0, 0, 0};
 static const tp_gpt_desc gpt_grouped = {13, 16, 70, 8, 2, 2, 0, 0};
 static const tp_gpt_desc gpt_tied = {13, 16, 70, 8, 2, 0, TP_HEAD_PLAIN | TP_HEAD_TIED, 0};
@@ -259,6 +264,8 @@ const tp_case tp_cases[] = {
     {"block, llama 3", &tp_kind_block, &block_llama3},
     {"block, qwen 3", &tp_kind_block, &block_qwen3},
     {"block, full", &tp_kind_block, &block_full},
+    {"block, dropout", &tp_kind_block, &block_dropout},
+    {"dropout", &tp_kind_dropout, &dropout},
     {"gpt", &tp_kind_gpt, &gpt},
     {"gpt, grouped", &tp_kind_gpt, &gpt_grouped},
     {"gpt, tied", &tp_kind_gpt, &gpt_tied},

@@ -130,6 +130,32 @@ static void head_reference(const void *desc, tp_full *full) {
 const tp_kind tp_kind_head = {head_create, head_describe, head_reference};
 const tp_kind tp_kind_head_weighted = {head_create, head_weighted, head_reference};
 
+/* dropout.h */
+
+static tpp_status dropout_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
+    return tpp_dropout_create(out, env, desc);
+}
+
+static void dropout_describe(const void *desc, tp_full *full) {
+    const tpp_dropout_desc *d = desc;
+    full->in_cols = full->out_cols = d->cols;
+    full->dropout_seed = 5;
+}
+
+static void dropout_reference(const void *desc, tp_full *full) {
+    const tpp_dropout_desc *d = desc;
+    int64_t count = full->tokens * d->cols;
+    ref_real *factor = ref_new(count);
+    ref_dropout(full->dropout_seed, "", d->rate, full->tokens, d->cols, factor);
+    for (int64_t i = 0; i < count; i++) {
+        full->out[i] = full->in[i] * factor[i];
+        full->grad_in[i] = full->grad_out[i] * factor[i];
+    }
+    free(factor);
+}
+
+const tp_kind tp_kind_dropout = {dropout_create, dropout_describe, dropout_reference};
+
 /* block.h */
 
 static tpp_status block_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
@@ -186,8 +212,11 @@ static ref_block block_of(const tp_full *full, const char *prefix, tp_lookup get
     snprintf(part[1], sizeof part[1], "%sattn.", prefix);
     snprintf(part[2], sizeof part[2], "%sln_2.", prefix);
     snprintf(part[3], sizeof part[3], "%smlp.", prefix);
-    return (ref_block){tp_norm_of(full, part[0], get), tp_attention_of(full, part[1], get),
-                       tp_norm_of(full, part[2], get), tp_mlp_of(full, part[3], get)};
+    return (ref_block){tp_norm_of(full, part[0], get),
+                       tp_attention_of(full, part[1], get),
+                       tp_norm_of(full, part[2], get),
+                       tp_mlp_of(full, part[3], get),
+                       {NULL, NULL}};
 }
 
 static ref_size block_size(const tpp_block_desc *d, const tp_full *full) {
@@ -200,6 +229,7 @@ static ref_size block_size(const tpp_block_desc *d, const tp_full *full) {
 
 static void block_describe(const void *desc, tp_full *full) {
     const tpp_block_desc *d = desc;
+    full->dropout_seed = d->dropout > 0 ? 0x0123456789abcdef : 0;
     full->in_cols = full->out_cols = d->hidden;
     block_params(full, "", d);
 }
@@ -210,8 +240,17 @@ static void block_reference(const void *desc, tp_full *full) {
     ref_block p = block_of(full, "", tp_value);
     p.norm_1.rms = p.norm_2.rms = d->norm == TPP_NORM_RMS;
     ref_block g = block_of(full, "", tp_grad);
+    ref_real *drop[2];
+    for (int i = 0; i < 2; i++) {
+        drop[i] = ref_new(full->tokens * d->hidden);
+        ref_dropout(full->dropout_seed, i ? "mlp.dropout" : "attn.dropout", d->dropout,
+                    full->tokens, d->hidden, drop[i]);
+        p.drop[i] = drop[i];
+    }
     ref_block_forward(&s, &p, full->in, full->out);
     ref_block_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+    free(drop[0]);
+    free(drop[1]);
 }
 
 const tp_kind tp_kind_block = {block_create, block_describe, block_reference};

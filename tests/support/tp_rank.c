@@ -82,6 +82,7 @@ void tp_rank_load(tp_rank *r, const tp_full *full) {
     if (full->weights)
         memcpy(r->weights.data, full->weights, (size_t)full->tokens * sizeof *full->weights);
     r->call.weight_sum = full->weight_sum;
+    r->call.dropout_seed = full->dropout_seed;
     tp_rank_seal(r);
 }
 

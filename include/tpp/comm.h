@@ -64,7 +64,8 @@ enum {
     TPP_COMM_ALL_REDUCE = 3,
     TPP_COMM_ALL_GATHER = 4,
     TPP_COMM_BROADCAST = 5,
-    TPP_COMM_BARRIER = 6
+    TPP_COMM_BARRIER = 6,
+    TPP_COMM_REDUCE_SCATTER = 7
 };
 #define TPP_COMM_KINDS 8 /**< kinds are less than this */
 
@@ -90,13 +91,14 @@ typedef struct tpp_comm_call {
     uint32_t flags;     /**< 0 */
     tpp_comm_kind kind; /**< which operation */
     tpp_dtype dtype;    /**< type of the elements */
-    tpp_reduce reduce;  /**< of all_reduce */
+    tpp_reduce reduce;  /**< of all_reduce and reduce_scatter */
     int32_t peer;       /**< rank of the other side of a message, or the root of a broadcast */
     uint64_t tag;       /**< of a message: only messages with equal tags meet; the last 2^16 tags
                            are those of built collectives */
-    int64_t count;      /**< elements (all_gather: that each rank gives) */
+    int64_t count;      /**< elements (all_gather: that each rank gives; reduce_scatter: gets) */
     const void *in;     /**< what this rank gives */
-    void *out;          /**< where the result goes; may equal `in` for all_reduce */
+    void *out;          /**< where the result goes; may equal `in` for all_reduce, and lie in it, as
+                           this rank's part, for reduce_scatter */
 } tpp_comm_call;
 
 /**
@@ -123,7 +125,8 @@ typedef struct tpp_comm_ops {
     /** Block until it is over or the deadline (monotonic seconds, 0: none) passes (of
      * CLOCK_MONOTONIC), which is TPP_PENDING; NULL: test in a loop that gives the core away. */
     tpp_status (*wait)(void *ctx, tpp_request *request, double deadline);
-    /** Start a collective; test tells when it is over, also when this call has done all of it.
+    /** Start a collective; test tells when it is over, also when this call has done all of it. Of a
+     * kind that it does not know: TPP_ERR_UNSUPPORTED.
      * NULL: built from send and recv, and over when start returns. */
     tpp_status (*collective)(void *ctx, const tpp_comm_call *call, tpp_request *request);
     /** Make the sub-group of those with the same colour, ordered by key; NULL:
@@ -190,7 +193,7 @@ TPP_API tpp_status tpp_comm_traced_create(tpp_comm **out, tpp_comm *inner,
  * What has passed through a traced comm since it was made or reset.
  *
  * @param comm a traced comm.
- * @param kind TPP_COMM_SEND .. TPP_COMM_BARRIER.
+ * @param kind TPP_COMM_SEND .. TPP_COMM_REDUCE_SCATTER.
  * @param out  receives the counts.
  * @return TPP_OK; TPP_ERR_INVALID (unknown kind); TPP_ERR_UNSUPPORTED (comm is not traced).
  *
@@ -293,7 +296,27 @@ TPP_API tpp_status tpp_comm_all_reduce(tpp_comm *comm, const void *in, void *out
                                        tpp_dtype dtype, tpp_reduce reduce);
 
 /**
- * Gather `count` elements of every rank, in rank order, on every rank.
+ * Start a reduction of which every rank gets its part: rank r elements r * count ..
+ * (r + 1) * count - 1, with the bits that an all-reduce gives.
+ *
+ * @param in    size * count elements.
+ * @param out   count elements; must not overlap `in`, except that it may be this rank's own part of
+ *         `in`, whose other parts are then left alone.
+ * @param dtype,reduce as in tpp_comm_all_reduce_start.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a comm failure.
+ *
+ * Comm: one reduce-scatter of count elements. Since: 0.1.
+ */
+TPP_API tpp_status tpp_comm_reduce_scatter_start(tpp_comm *comm, const void *in, void *out,
+                                                 int64_t count, tpp_dtype dtype, tpp_reduce reduce,
+                                                 tpp_request *request);
+
+/** tpp_comm_reduce_scatter_start and tpp_comm_wait in one. Since: 0.1. */
+TPP_API tpp_status tpp_comm_reduce_scatter(tpp_comm *comm, const void *in, void *out, int64_t count,
+                                           tpp_dtype dtype, tpp_reduce reduce);
+
+/**
+ * Start to gather `count` elements of every rank, in rank order, on every rank.
  *
  * @param in  count elements. @param out size * count elements; must not overlap `in`, except that
  *            `in` may be this rank's own part of out.
@@ -301,6 +324,10 @@ TPP_API tpp_status tpp_comm_all_reduce(tpp_comm *comm, const void *in, void *out
  *
  * Comm: one all-gather. Since: 0.1.
  */
+TPP_API tpp_status tpp_comm_all_gather_start(tpp_comm *comm, const void *in, void *out,
+                                             int64_t count, tpp_dtype dtype, tpp_request *request);
+
+/** tpp_comm_all_gather_start and tpp_comm_wait in one. Since: 0.1. */
 TPP_API tpp_status tpp_comm_all_gather(tpp_comm *comm, const void *in, void *out, int64_t count,
                                        tpp_dtype dtype);
 

@@ -97,7 +97,7 @@ typedef struct block {
 
 static const void *input(const block *b, int32_t rank) {
     const char *at = (const char *)b->fold->in + rank * b->fold->step;
-    return (const char *)*(const void *const *)at + b->offset;
+    return (const char *)*(const void *const *)at + b->fold->skip + b->offset;
 }
 
 static void *output(const block *b, int32_t rank) {
@@ -154,9 +154,18 @@ static void copy(void *to, const void *from, int64_t bytes) {
         memcpy(to, from, (size_t)bytes);
 }
 
+/* Is this the input of another rank than the first, which is still to be read when a sum grows there? */
+static bool is_later_input(const block *b, const void *acc) {
+    for (int32_t r = 1; r < b->fold->ranks; r++)
+        if (acc == input(b, r))
+            return true;
+    return false;
+}
+
 /* The sum grows in the first output, which is in cache when it is copied to the others. */
 static void fold_block(const block *b, int64_t bytes) {
-    void *acc = output(b, 0);
+    _Alignas(64) char apart[BLOCK];
+    void *acc = is_later_input(b, output(b, 0)) ? apart : output(b, 0);
     if (b->fold->ranks == 1)
         copy(acc, input(b, 0), bytes);
     else if (b->fold->reduce == TPP_SUM_TREE)
@@ -165,7 +174,7 @@ static void fold_block(const block *b, int64_t bytes) {
         fold_in_order_bf16(b, acc);
     else
         fold_in_order(b, acc);
-    for (int32_t k = 1; k < b->fold->outs; k++)
+    for (int32_t k = 0; k < b->fold->outs; k++)
         copy(output(b, k), acc, bytes);
 }
 

@@ -144,6 +144,13 @@ tpp_status tpp_comm_recv_start(tpp_comm *comm, void *out, int64_t count, tpp_dty
     return start_message(comm, &call, request);
 }
 
+static tpp_status check_reduce(tpp_reduce reduce) {
+    if (reduce >= TPP_SUM && reduce <= TPP_MAX)
+        return TPP_OK;
+    return tpp__fail(TPP_ERR_INVALID,
+                     "reduce = %d is unknown; valid: TPP_SUM, TPP_SUM_TREE, TPP_MAX", reduce);
+}
+
 tpp_status tpp_comm_all_reduce_start(tpp_comm *comm, const void *in, void *out, int64_t count,
                                      tpp_dtype dtype, tpp_reduce reduce, tpp_request *request) {
     tpp_status status = check_handles(comm, request);
@@ -153,11 +160,10 @@ tpp_status tpp_comm_all_reduce_start(tpp_comm *comm, const void *in, void *out, 
         status = check_buffer(in, count, "in");
     if (status == TPP_OK)
         status = check_buffer(out, count, "out");
+    if (status == TPP_OK)
+        status = check_reduce(reduce);
     if (status < 0)
         return status;
-    if (reduce < TPP_SUM || reduce > TPP_MAX)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "reduce = %d is unknown; valid: TPP_SUM, TPP_SUM_TREE, TPP_MAX", reduce);
     int64_t bytes = count * tpp__dtype_bytes(dtype);
     if (in != out && overlap(in, bytes, out, bytes))
         return tpp__fail(TPP_ERR_INVALID, "out overlaps in; it must equal in or lie apart from it");
@@ -165,6 +171,57 @@ tpp_status tpp_comm_all_reduce_start(tpp_comm *comm, const void *in, void *out, 
                           .kind = TPP_COMM_ALL_REDUCE,
                           .dtype = dtype,
                           .reduce = reduce,
+                          .count = count,
+                          .in = in,
+                          .out = out};
+    return tpp__comm_start(comm, &call, request);
+}
+
+/* Checks of what is whole on one side and in parts on the other. */
+static tpp_status check_parts(tpp_comm *comm, const void *in, const void *out, int64_t count,
+                              tpp_dtype dtype, const tpp_request *request) {
+    tpp_status status = check_handles(comm, request);
+    if (status == TPP_OK)
+        status = check_count(count, dtype, comm->size);
+    if (status == TPP_OK)
+        status = check_buffer(in, count, "in");
+    return status == TPP_OK ? check_buffer(out, count, "out") : status;
+}
+
+tpp_status tpp_comm_reduce_scatter_start(tpp_comm *comm, const void *in, void *out, int64_t count,
+                                         tpp_dtype dtype, tpp_reduce reduce, tpp_request *request) {
+    tpp_status status = check_parts(comm, in, out, count, dtype, request);
+    if (status == TPP_OK)
+        status = check_reduce(reduce);
+    if (status < 0)
+        return status;
+    int64_t bytes = count * tpp__dtype_bytes(dtype);
+    if (overlap(in, bytes * comm->size, out, bytes) &&
+        (const char *)out != (const char *)in + bytes * comm->rank)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "out overlaps in; it must be this rank's part of in or lie apart");
+    tpp_comm_call call = {.size = sizeof call,
+                          .kind = TPP_COMM_REDUCE_SCATTER,
+                          .dtype = dtype,
+                          .reduce = reduce,
+                          .count = count,
+                          .in = in,
+                          .out = out};
+    return tpp__comm_start(comm, &call, request);
+}
+
+tpp_status tpp_comm_all_gather_start(tpp_comm *comm, const void *in, void *out, int64_t count,
+                                     tpp_dtype dtype, tpp_request *request) {
+    tpp_status status = check_parts(comm, in, out, count, dtype, request);
+    if (status < 0)
+        return status;
+    int64_t bytes = count * tpp__dtype_bytes(dtype);
+    if (overlap(in, bytes, out, bytes * comm->size) && in != (char *)out + bytes * comm->rank)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "out overlaps in; in must be this rank's part of out or lie apart");
+    tpp_comm_call call = {.size = sizeof call,
+                          .kind = TPP_COMM_ALL_GATHER,
+                          .dtype = dtype,
                           .count = count,
                           .in = in,
                           .out = out};
@@ -184,28 +241,19 @@ tpp_status tpp_comm_all_reduce(tpp_comm *comm, const void *in, void *out, int64_
     return status < 0 ? status : tpp_comm_wait(&request);
 }
 
+tpp_status tpp_comm_reduce_scatter(tpp_comm *comm, const void *in, void *out, int64_t count,
+                                   tpp_dtype dtype, tpp_reduce reduce) {
+    tpp_request request;
+    tpp_status status =
+        tpp_comm_reduce_scatter_start(comm, in, out, count, dtype, reduce, &request);
+    return status < 0 ? status : tpp_comm_wait(&request);
+}
+
 tpp_status tpp_comm_all_gather(tpp_comm *comm, const void *in, void *out, int64_t count,
                                tpp_dtype dtype) {
-    if (!comm)
-        return tpp__fail(TPP_ERR_INVALID, "comm is NULL; it must be a handle");
-    tpp_status status = check_count(count, dtype, comm->size);
-    if (status == TPP_OK)
-        status = check_buffer(in, count, "in");
-    if (status == TPP_OK)
-        status = check_buffer(out, count, "out");
-    if (status < 0)
-        return status;
-    int64_t bytes = count * tpp__dtype_bytes(dtype);
-    if (overlap(in, bytes, out, bytes * comm->size) && in != (char *)out + bytes * comm->rank)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "out overlaps in; in must be this rank's part of out or lie apart");
-    tpp_comm_call call = {.size = sizeof call,
-                          .kind = TPP_COMM_ALL_GATHER,
-                          .dtype = dtype,
-                          .count = count,
-                          .in = in,
-                          .out = out};
-    return start_and_wait(comm, &call);
+    tpp_request request;
+    tpp_status status = tpp_comm_all_gather_start(comm, in, out, count, dtype, &request);
+    return status < 0 ? status : tpp_comm_wait(&request);
 }
 
 tpp_status tpp_comm_broadcast(tpp_comm *comm, void *inout, int64_t count, tpp_dtype dtype,

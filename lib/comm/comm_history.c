@@ -7,10 +7,10 @@
 /* What a rank has done lately: the first question when ranks wait for each other. */
 
 const char *tpp__comm_kind_name(tpp_comm_kind kind) {
-    static const char *const names[TPP_COMM_KINDS] = {
-        "?", "send", "recv", "all_reduce", "all_gather", "broadcast", "barrier", "split",
-    };
-    return names[kind > 0 && kind < TPP_COMM_KINDS ? kind : 0];
+    static const char *const names[] = {"?",          "send",           "recv",
+                                        "all_reduce", "all_gather",     "broadcast",
+                                        "barrier",    "reduce_scatter", "split"};
+    return names[kind > 0 && kind <= TPP__COMM_SPLIT ? kind : 0];
 }
 
 const char *tpp__comm_reduce_name(tpp_reduce reduce) {

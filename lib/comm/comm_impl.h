@@ -14,7 +14,7 @@
  * table, or to fallback.c where the table has no collectives; tpp_comm_test and _wait ask the
  * table until it is over. The first failure sticks to the handle and aborts the group. */
 
-#define TPP__COMM_SPLIT 7 /* a tpp_comm_kind that only the history and local groups see */
+#define TPP__COMM_SPLIT 8 /* a tpp_comm_kind that only the history and local groups see */
 #define TPP__COMM_HISTORY 256
 #define TPP__COMM_TIMEOUT 60.0
 #define TPP__COMM_CHUNK 16384 /* bytes of the buffer that built collectives go through */
@@ -92,10 +92,11 @@ typedef struct tpp__comm_fold {
     int32_t outs;          /* outputs */
     tpp_dtype dtype;
     tpp_reduce reduce;
+    int64_t skip; /* outputs begin with what lies so many bytes into the inputs */
 } tpp__comm_fold;
 
-/* Combine elements begin .. end - 1 of all inputs into all outputs. An output may equal any
- * input. */
+/* Combine elements begin .. end - 1 (of the outputs) of all inputs into all outputs. An output may be
+ * the same elements of any input. */
 void tpp__comm_fold_slice(const tpp__comm_fold *fold, int64_t begin, int64_t end);
 
 #endif

@@ -40,6 +40,7 @@ typedef struct tpp__local_slot {
     tpp_reduce reduce;
     int32_t peer;
     int64_t count;
+    int64_t bytes;  /* of the input */
     const void *in; /* of a small input: the copy below; of split: the colour and key below */
     void *out;
     tpp__local_group *child; /* of split: what this rank made; NULL: no memory */

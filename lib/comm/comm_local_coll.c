@@ -38,29 +38,26 @@ static void count_in(tpp__local_group *group, atomic_uint_least64_t *count, uint
         tpp__local_wake_all(group);
 }
 
-static int64_t slot_bytes(const tpp__local_slot *slot) {
-    return slot->count * tpp__dtype_bytes(slot->dtype);
-}
-
 /* One meeting is enough: everything that others read lies in the slots. */
 static bool is_small(const tpp__local_slot *slot) {
-    return slot->kind != TPP__COMM_SPLIT && slot_bytes(slot) <= TPP__LOCAL_SMALL;
+    return slot->kind != TPP__COMM_SPLIT && slot->bytes <= TPP__LOCAL_SMALL;
 }
 
-static void publish(tpp__local_slot *slot, int32_t rank, const tpp_comm_call *call) {
+static void publish(tpp__local_slot *slot, const tpp__local_rank *me, const tpp_comm_call *call) {
+    int64_t parts = call->kind == TPP_COMM_REDUCE_SCATTER ? me->group->size : 1;
     slot->kind = call->kind;
     slot->dtype = call->dtype;
     slot->reduce = call->reduce;
     slot->peer = call->peer;
     slot->count = call->count;
+    slot->bytes = parts * call->count * tpp__dtype_bytes(call->dtype);
     slot->in = call->in;
     slot->out = call->out;
     slot->child = NULL;
     slot->leads = false;
     slot->large += !is_small(slot);
-    int64_t bytes =
-        call->kind == TPP__COMM_SPLIT ? (int64_t)(2 * sizeof(int32_t)) : slot_bytes(slot);
-    bool read = call->kind != TPP_COMM_BROADCAST || call->peer == rank;
+    int64_t bytes = call->kind == TPP__COMM_SPLIT ? (int64_t)(2 * sizeof(int32_t)) : slot->bytes;
+    bool read = call->kind != TPP_COMM_BROADCAST || call->peer == me->rank;
     if (bytes <= 0 || bytes > TPP__LOCAL_SMALL || !read)
         return;
     memcpy(slot->small, call->in, (size_t)bytes);
@@ -81,7 +78,7 @@ tpp_status tpp__local_collective(void *ctx, const tpp_comm_call *call, tpp_reque
     node->owner = me;
     node->kind = call->kind;
     node->tag = number;
-    publish(tpp__local_slot_of(me->group, me->rank, number), me->rank, call);
+    publish(tpp__local_slot_of(me->group, me->rank, number), me, call);
     atomic_store_explicit(&me->posted, number + 1, memory_order_release);
     count_in(me->group, &meeting_of(me->group, number)->arrived, everybody(me->group, number));
     return TPP_OK;
@@ -89,7 +86,7 @@ tpp_status tpp__local_collective(void *ctx, const tpp_comm_call *call, tpp_reque
 
 static void describe(const tpp__local_slot *slot, char *text, size_t bytes) {
     char detail[32] = "";
-    if (slot->kind == TPP_COMM_ALL_REDUCE)
+    if (slot->kind == TPP_COMM_ALL_REDUCE || slot->kind == TPP_COMM_REDUCE_SCATTER)
         snprintf(detail, sizeof detail, ", %s", tpp__comm_reduce_name(slot->reduce));
     if (slot->kind == TPP_COMM_BROADCAST)
         snprintf(detail, sizeof detail, ", root %d", slot->peer);
@@ -149,10 +146,26 @@ static void all_reduce(tpp__local_rank *me, uint64_t number, bool small) {
     tpp__comm_fold_slice(&fold, begin, end);
 }
 
+/* This rank's part of all inputs. In place too nobody else looks at what is written. */
+static void reduce_scatter(tpp__local_rank *me, uint64_t number) {
+    tpp__local_slot *mine = tpp__local_slot_of(me->group, me->rank, number);
+    tpp__comm_fold fold = {
+        .in = &tpp__local_slot_of(me->group, 0, number)->in,
+        .out = &mine->out,
+        .step = sizeof(tpp__local_rank),
+        .skip = me->rank * (mine->bytes / me->group->size),
+        .ranks = me->group->size,
+        .outs = 1,
+        .dtype = mine->dtype,
+        .reduce = mine->reduce,
+    };
+    tpp__comm_fold_slice(&fold, 0, mine->count);
+}
+
 static void copy_from(tpp__local_rank *me, uint64_t number, int32_t rank, int64_t at) {
     const tpp__local_slot *theirs = tpp__local_slot_of(me->group, rank, number);
     const tpp__local_slot *mine = tpp__local_slot_of(me->group, me->rank, number);
-    int64_t bytes = slot_bytes(mine);
+    int64_t bytes = mine->bytes;
     if (bytes > 0 && (char *)mine->out + at != theirs->in)
         memcpy((char *)mine->out + at, theirs->in, (size_t)bytes);
 }
@@ -165,7 +178,10 @@ static void work(tpp__local_rank *me, uint64_t number, bool small) {
         break;
     case TPP_COMM_ALL_GATHER:
         for (int32_t r = 0; r < me->group->size; r++)
-            copy_from(me, number, r, r * slot_bytes(mine));
+            copy_from(me, number, r, r * mine->bytes);
+        break;
+    case TPP_COMM_REDUCE_SCATTER:
+        reduce_scatter(me, number);
         break;
     case TPP_COMM_BROADCAST:
         if (me->rank != mine->peer)

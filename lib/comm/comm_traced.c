@@ -95,9 +95,10 @@ tpp_status tpp_comm_traced_get(const tpp_comm *comm, tpp_comm_kind kind, tpp_com
     tpp_status status = check_traced(comm);
     if (status < 0)
         return status;
-    if (kind < TPP_COMM_SEND || kind > TPP_COMM_BARRIER)
+    if (kind < TPP_COMM_SEND || kind > TPP_COMM_REDUCE_SCATTER)
         return tpp__fail(TPP_ERR_INVALID,
-                         "kind = %d is unknown; valid: TPP_COMM_SEND .. TPP_COMM_BARRIER", kind);
+                         "kind = %d is unknown; valid: TPP_COMM_SEND .. TPP_COMM_REDUCE_SCATTER",
+                         kind);
     if (!out)
         return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a tpp_comm_count");
     const traced *me = comm->ctx;

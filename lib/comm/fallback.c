@@ -131,6 +131,21 @@ static void broadcast(walk *w, int32_t root) {
     }
 }
 
+/* Where a chunk of a reduction goes: to its place in the output of the rank where it ends, from which
+ * it is broadcast, or on to its owner. */
+static void deliver(walk *w, const void *sum, int64_t at, int64_t count) {
+    if (w->call->kind == TPP_COMM_ALL_REDUCE) {
+        copy(w, out_at(w, at), sum, count);
+        return;
+    }
+    int32_t owner = w->call->count > 0 ? (int32_t)(at / w->call->count) : 0;
+    w->dtype = w->call->dtype;
+    if (owner == w->comm->rank)
+        copy(w, out_at(w, at - owner * w->call->count), sum, count);
+    else
+        send(w, owner, sum, count);
+}
+
 /* One chunk of the sum so far comes from the rank below, and goes on with this rank's part
  * added. */
 static void chain_chunk(walk *w, int64_t at, int64_t count) {
@@ -144,13 +159,14 @@ static void chain_chunk(walk *w, int64_t at, int64_t count) {
     if (comm->rank < comm->size - 1)
         send(w, comm->rank + 1, sum, count);
     else
-        copy(w, out_at(w, at), sum, count);
+        deliver(w, sum, at, count);
 }
 
 /* Sums of bfloat16 in rank order, likewise: messages are of float32. */
 static void chain_chunk_bf16(walk *w, int64_t at, int64_t count) {
     tpp_comm *comm = w->comm;
     float *sum = (float *)(void *)comm->buffer;
+    tpp__bf16 *rounded = (tpp__bf16 *)(void *)(comm->buffer + TPP__COMM_CHUNK / 2);
     const tpp__bf16 *in = (const tpp__bf16 *)(const void *)in_at(w, at);
     if (comm->rank > 0) {
         recv(w, comm->rank - 1, sum, count);
@@ -158,10 +174,12 @@ static void chain_chunk_bf16(walk *w, int64_t at, int64_t count) {
     } else {
         tpp__bf16_widen(count, in, sum);
     }
-    if (comm->rank < comm->size - 1)
+    if (comm->rank < comm->size - 1) {
         send(w, comm->rank + 1, sum, count);
-    else
-        tpp__bf16_narrow(count, sum, (tpp__bf16 *)(void *)out_at(w, at));
+        return;
+    }
+    tpp__bf16_narrow(count, sum, rounded);
+    deliver(w, rounded, at, count);
 }
 
 /* The lower rank of each pair collects; a pair's ranks lie 1, 2, 4 ... apart. */
@@ -180,27 +198,47 @@ static void tree_chunk(walk *w, int64_t at, int64_t count) {
         recv(w, (int32_t)(comm->rank + step), other, count);
         tpp__comm_combine(sum, other, count, w->call->dtype, w->call->reduce);
     }
-    copy(w, out_at(w, at), sum, count);
+    deliver(w, sum, at, count);
+}
+
+/* The rank where chunks of a reduction end. */
+static int32_t end_of(const walk *w) {
+    return w->call->reduce == TPP_SUM_TREE ? 0 : w->comm->size - 1;
+}
+
+/* Elements begin .. begin + total - 1 of all inputs, chunk by chunk. */
+static void reduce(walk *w, int64_t begin, int64_t total) {
+    const tpp_dtype type = tpp__comm_sum_type(w->call->dtype, w->call->reduce);
+    const int64_t most = TPP__COMM_CHUNK / 2 / tpp__dtype_bytes(type);
+    const int32_t owner = w->call->count > 0 ? (int32_t)(begin / w->call->count) : 0;
+    int64_t at = 0;
+    do { /* nothing to reduce is still one empty message: ranks that disagree must not go on */
+        int64_t count = total - at < most ? total - at : most;
+        w->dtype = type;
+        if (w->call->reduce == TPP_SUM_TREE)
+            tree_chunk(w, begin + at, count);
+        else if (type != w->call->dtype)
+            chain_chunk_bf16(w, begin + at, count);
+        else
+            chain_chunk(w, begin + at, count);
+        w->dtype = w->call->dtype;
+        if (w->call->kind == TPP_COMM_REDUCE_SCATTER && owner == w->comm->rank &&
+            owner != end_of(w))
+            recv(w, end_of(w), out_at(w, at), count);
+        at += most;
+    } while (at < total && w->status == TPP_OK);
 }
 
 static void all_reduce(walk *w) {
-    const bool tree = w->call->reduce == TPP_SUM_TREE;
-    w->dtype = tpp__comm_sum_type(w->call->dtype, w->call->reduce);
-    const int64_t most =
-        (tree ? TPP__COMM_CHUNK / 2 : TPP__COMM_CHUNK) / tpp__dtype_bytes(w->dtype);
-    int64_t at = 0;
-    do { /* nothing to reduce is still one empty message: ranks that disagree must not go on */
-        int64_t count = w->call->count - at < most ? w->call->count - at : most;
-        if (tree)
-            tree_chunk(w, at, count);
-        else if (w->dtype != w->call->dtype)
-            chain_chunk_bf16(w, at, count);
-        else
-            chain_chunk(w, at, count);
-        at += most;
-    } while (at < w->call->count && w->status == TPP_OK);
-    w->dtype = w->call->dtype;
-    broadcast(w, tree ? 0 : w->comm->size - 1);
+    reduce(w, 0, w->call->count);
+    broadcast(w, end_of(w));
+}
+
+static void reduce_scatter(walk *w) {
+    const int64_t count = w->call->count;
+    reduce(w, 0, count);
+    for (int64_t rank = 1; rank < w->comm->size && count > 0; rank++)
+        reduce(w, rank * count, count);
 }
 
 /* In a ring: every step passes on the part that came last. */
@@ -232,6 +270,9 @@ tpp_status tpp__comm_fallback(tpp_comm *comm, const tpp_comm_call *call) {
         break;
     case TPP_COMM_ALL_GATHER:
         all_gather(&w);
+        break;
+    case TPP_COMM_REDUCE_SCATTER:
+        reduce_scatter(&w);
         break;
     case TPP_COMM_BROADCAST:
         broadcast(&w, call->peer);

@@ -49,7 +49,7 @@ static void check_fold(tpp_reduce reduce, int32_t n, bool in_place) {
         out[r] = outputs[r];
         memcpy(outputs[r], inputs[r], sizeof inputs[r]);
     }
-    tpp__comm_fold fold = {in, out, sizeof(void *), n, n, TPP_F64, reduce};
+    tpp__comm_fold fold = {in, out, sizeof(void *), n, n, TPP_F64, reduce, 0};
     tpp__comm_fold_slice(&fold, 3, COUNT - 2);
     for (int32_t r = 0; r < n; r++) {
         for (int64_t i = 0; i < COUNT; i++) {
@@ -111,7 +111,7 @@ static void bfloat16_rounds_as_the_header_says(void **state) {
                 memcpy(out[r], in[r], sizeof out[r]);
                 ins[r] = outs[r] = out[r];
             }
-            tpp__comm_fold fold = {ins, outs, sizeof(void *), n, n, TPP_BF16, reduce};
+            tpp__comm_fold fold = {ins, outs, sizeof(void *), n, n, TPP_BF16, reduce, 0};
             tpp__comm_fold_slice(&fold, 0, COUNT);
             for (int64_t i = 0; i < n * COUNT; i++) {
                 int64_t at = i % COUNT;

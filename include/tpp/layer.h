@@ -5,8 +5,8 @@
 /**
  * @file layer.h
  * A layer is one tensor-parallel operation made ready for this rank: shapes, shards, sizes. Every
- * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, head.h, loss.h, dropout.h, block.h, and the chain below)
- * has a descriptor and a _create; the calls of this header serve them all. A layer holds no
+ * kind (linear.h, mlp.h, attention.h, norm.h, embedding.h, head.h, loss.h, dropout.h, block.h, custom.h,
+ * and the chain below) has a descriptor and a _create; the calls of this header serve them all. A layer holds no
  * numbers: parameters, gradients and activations are the caller's memory, so one layer serves any
  * number of micro-batches and threads.
  *

@@ -15,6 +15,7 @@
  * | gemm.h | the matrix product table and BLAS's threads |
  * | shard.h, layer.h | what a rank holds; the calls that serve every layer |
  * | linear.h mlp.h attention.h norm.h embedding.h loss.h head.h dropout.h block.h | the layers |
+ * | custom.h | a layer of your own, from callbacks |
  * | optim.h | AdamW and gradient norms |
  * | schedule.h | pipeline schedules as data, checked before they run |
  * | trace.h | what a run did; Gantt pictures |
@@ -34,6 +35,7 @@
 #include <tpp/block.h>
 #include <tpp/comm.h>
 #include <tpp/convert.h>
+#include <tpp/custom.h>
 #include <tpp/dropout.h>
 #include <tpp/embedding.h>
 #include <tpp/exec.h>

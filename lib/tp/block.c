@@ -57,7 +57,7 @@ static void needs_of(const tpp_layer *block, int64_t batch, int64_t seq, tpp__ne
         tpp__arena_take(&scratch, batch * seq * block->in_cols, block->width);
     for (int32_t i = 0; i < PARTS; i++) {
         most = parts[i].scratch > most ? parts[i].scratch : most;
-        needs->overflow |= parts[i].overflow;
+        tpp__needs_join(needs, &parts[i]);
     }
     tpp__arena_take(&scratch, most, 1);
     needs->saved = saved.used;
@@ -181,7 +181,7 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
     return status;
 }
 
-static const tpp__layer_ops ops = {needs_of, forward, backward};
+static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
 
 static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, const char *name,
                             tpp_layer **out) {

@@ -44,7 +44,7 @@ static void needs_of(const tpp_layer *chain, int64_t batch, int64_t seq, tpp__ne
         tpp__arena_take(&saved, child.saved, 1);
         tpp__arena_take(&split, child.split, 1);
         most = child.scratch > most ? child.scratch : most;
-        needs->overflow |= child.overflow;
+        tpp__needs_join(needs, &child);
     }
     tpp__arena_take(&scratch, most, 1);
     needs->saved = saved.used;
@@ -143,7 +143,7 @@ static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, in
     return TPP_OK;
 }
 
-static const tpp__layer_ops ops = {needs_of, forward, backward};
+static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
 
 static int32_t count_params(tpp_layer *const *layers, int32_t count) {
     int32_t params = 0;

@@ -104,7 +104,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return status;
 }
 
-static const tpp__layer_ops ops = {needs_of, forward, backward};
+static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
 
 bool tpp__is_embedding(const tpp_layer *layer) {
     return layer->ops == &ops;

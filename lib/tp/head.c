@@ -45,7 +45,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return tpp__f_backward_finish(&sum, status);
 }
 
-static const tpp__layer_ops ops = {needs_of, forward, backward};
+static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
 
 static tpp_status check_desc(tpp_head_desc *desc) {
     tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);

@@ -201,4 +201,5 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return tpp__f_backward_finish(&sum, status);
 }
 
-const tpp__layer_ops tpp__head_loss_ops = {needs_of, forward, backward};
+const tpp__layer_ops tpp__head_loss_ops = {
+    .needs = needs_of, .forward = forward, .backward = backward};

@@ -12,6 +12,12 @@ tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq) 
     return needs;
 }
 
+void tpp__needs_join(tpp__needs *needs, const tpp__needs *child) {
+    needs->overflow |= child->overflow;
+    if (needs->failed == TPP_OK)
+        needs->failed = child->failed;
+}
+
 static tpp_status check_shape(int64_t batch, int64_t seq) {
     int64_t tokens;
     if (batch < 0 || seq < 0)
@@ -46,6 +52,8 @@ static tpp_status count_tokens(const tpp_call *call, int64_t *tokens) {
 static tpp_status needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
     *needs = tpp__layer_needs(layer, batch, seq);
     int64_t halves;
+    if (needs->failed != TPP_OK)
+        return needs->failed;
     if (needs->overflow || !tpp__add(needs->saved, needs->split, &halves))
         return tpp__fail(TPP_ERR_OVERFLOW,
                          "memory for batch %lld x seq %lld does not fit into 64 bits",

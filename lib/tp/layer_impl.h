@@ -22,6 +22,7 @@ typedef struct tpp__needs {
     int64_t split;   /* what the weight half needs of the input half */
     int64_t scratch; /* largest of all calls; TPP__BOTH takes its split from here */
     bool overflow;
+    tpp_status failed; /* of a custom layer's query */
 } tpp__needs;
 
 /* A checked call. All matrices are contiguous. */
@@ -49,6 +50,7 @@ typedef struct tpp__layer_ops {
     void (*needs)(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs);
     tpp_status (*forward)(const tpp_layer *layer, const tpp__work *work);
     tpp_status (*backward)(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+    void (*destroy)(tpp_layer *layer); /* what the kind has beside its memory; NULL: nothing */
 } tpp__layer_ops;
 
 typedef struct tpp__param {
@@ -137,6 +139,9 @@ tpp_status tpp__check_positive(const char *field, int64_t value);
 
 /* Standard deviation field: 0 means `otherwise`; negative or not finite is refused. */
 tpp_status tpp__check_std(const char *field, double value, double otherwise, double *out);
+
+/* A composite layer that has this child cannot tell its needs when the child cannot. */
+void tpp__needs_join(tpp__needs *needs, const tpp__needs *child);
 
 /* Needs and calls of a child inside a composite layer. */
 tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq);

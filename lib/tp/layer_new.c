@@ -125,6 +125,8 @@ void tpp_layer_destroy(tpp_layer *layer) {
         return;
     for (int32_t i = 0; i < layer->child_count; i++)
         tpp_layer_destroy(layer->children[i]);
+    if (layer->ops->destroy)
+        layer->ops->destroy(layer);
     tpp_allocator allocator = layer->allocator;
     tpp__free(&allocator, layer, layer->bytes);
 }

@@ -132,8 +132,10 @@ static tpp_status fill_row(tpp_layer *layer, const tpp_linear_desc *desc, double
     return TPP_OK;
 }
 
-static const tpp__layer_ops column_ops = {column_needs, column_forward, column_backward};
-static const tpp__layer_ops row_ops = {row_needs, row_forward, row_backward};
+static const tpp__layer_ops column_ops = {
+    .needs = column_needs, .forward = column_forward, .backward = column_backward};
+static const tpp__layer_ops row_ops = {
+    .needs = row_needs, .forward = row_forward, .backward = row_backward};
 
 tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
                              const tpp_linear_desc *given) {

@@ -132,7 +132,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return TPP_OK;
 }
 
-static const tpp__layer_ops ops = {needs_of, forward, backward};
+static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
 
 tpp_status tpp_loss_create(tpp_layer **out, const tpp_layer_env *env, const tpp_loss_desc *desc) {
     tpp__loss_rule rule;

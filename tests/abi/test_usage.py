@@ -18,6 +18,9 @@ WORLD = """
 void *my_alloc(int64_t bytes);
 tpp_status my_write(void *ctx, const char *bytes, int64_t count);
 tpp_status my_gemm(void *ctx, const tpp_gemm_call *call);
+tpp_status my_query(void *ctx, const tpp_custom_call *call, tpp_custom_needs *out);
+tpp_status my_forward(void *ctx, const tpp_custom_call *call);
+tpp_status my_backward_input(void *ctx, const tpp_custom_call *call);
 """
 NAMES = {
     "r": "int r", "i": "int i", "comm": "tpp_comm *comm", "layer": "tpp_layer *layer",

@@ -1,6 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/stage_model.h"
 
+#include "support/tp_custom.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,23 +44,35 @@ static tpp_layer *make_tied_head(const tpp_layer_env *base) {
     return layer;
 }
 
-static tpp_layer *make_piece(const tpp_layer_env *base, int32_t piece, int32_t tied) {
+/* A block, and behind it a custom layer. */
+static tpp_layer *make_block(const tpp_layer_env *env, const stage_layout *l) {
+    static const tp_custom gate = {HIDDEN, 0, 0};
+    tpp_block_desc d = {
+        .size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2, .dropout = 0.25};
+    tpp_layer *both[2], *layer;
+    check(tpp_block_create(&both[0], env, &d));
+    if (!l->custom)
+        return both[0];
+    check(tp_kind_custom_gate.create(&both[1], env, &gate));
+    check(tpp_chain_create(&layer, env, both, 2));
+    return layer;
+}
+
+static tpp_layer *make_piece(const tpp_layer_env *base, const stage_layout *l, int32_t piece) {
     char name[16];
     tpp_layer_env env = *base;
     tpp_layer *layer;
-    if (tied && piece == STAGE_PIECES - 1)
+    if (l->tied && piece == STAGE_PIECES - 1)
         return make_tied_head(base);
     snprintf(name, sizeof name, "p%d.", piece);
     env.name = name;
     if (piece == 0) {
         tpp_embedding_desc d = {
             .size = sizeof d, .vocab = STAGE_VOCAB, .hidden = HIDDEN, .positions = STAGE_SEQ};
-        d.flags = tied ? TPP_EMBEDDING_TIED : 0;
+        d.flags = l->tied ? TPP_EMBEDDING_TIED : 0;
         check(tpp_embedding_create(&layer, &env, &d));
     } else if (piece < STAGE_PIECES - 2) {
-        tpp_block_desc d = {
-            .size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2, .dropout = 0.25};
-        check(tpp_block_create(&layer, &env, &d));
+        layer = make_block(&env, l);
     } else if (piece == STAGE_PIECES - 2) {
         tpp_norm_desc d = {.size = sizeof d, .cols = HIDDEN};
         check(tpp_norm_create(&layer, &env, &d));
@@ -78,13 +92,13 @@ static tpp_layer *make_piece(const tpp_layer_env *base, int32_t piece, int32_t t
     return layer;
 }
 
-static tpp_layer *make_stage(const tpp_layer_env *env, int32_t stage, int32_t stages,
-                             int32_t tied) {
+static tpp_layer *make_stage(const tpp_layer_env *env, const stage_layout *l, int32_t stage,
+                             int32_t stages) {
     tpp_layer *pieces[STAGE_PIECES], *chain;
     int32_t first, count;
     check(tpp_schedule_partition(STAGE_PIECES, stages, stage, &first, &count));
     for (int32_t i = 0; i < count; i++)
-        pieces[i] = make_piece(env, first + i, tied);
+        pieces[i] = make_piece(env, l, first + i);
     check(tpp_chain_create(&chain, env, pieces, count));
     return chain;
 }
@@ -103,7 +117,7 @@ static void seat_open(seat *s, const stage_layout *l, const tpp_schedule *schedu
     for (int32_t c = 0; c < facts.chunks; c++) {
         tpp_layer_info info = {.size = sizeof info};
         tpp_layer *layer =
-            make_stage(&env, tpp_schedule_stage_of(schedule, rank, c), facts.stages, l->tied);
+            make_stage(&env, l, tpp_schedule_stage_of(schedule, rank, c), facts.stages);
         check(tpp_layer_query(layer, 1, 1, &info));
         void *params = state_memory(info.state_bytes);
         check(tpp_layer_init(layer, params, 7));

@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/tp_case.h"
+#include "support/tp_custom.h"
 
 /* Sizes are odd where the rules allow it: only what is split is a multiple of 8. */
 
@@ -204,6 +205,10 @@ static const tp_gpt_desc gpt_grouped = {13, 16, 70, 8, 2, 2, 0, 0};
 static const tp_gpt_desc gpt_tied = {13, 16, 70, 8, 2, 0, TP_HEAD_PLAIN | TP_HEAD_TIED, 0};
 static const tp_gpt_desc gpt_fused = {13, 16, 70, 8, 2, 0, TP_HEAD_FUSED | TP_HEAD_TIED, 5};
 
+static const tp_custom gate = {5, 0, 0};
+static const tp_custom gate_split = {24, 1, 0};
+static const tp_custom sum = {24, 0, 0};
+
 const tp_case tp_cases[] = {
     {"linear column", &tp_kind_linear, &column},
     {"linear column, no bias", &tp_kind_linear, &column_bare},
@@ -270,5 +275,8 @@ const tp_case tp_cases[] = {
     {"gpt, grouped", &tp_kind_gpt, &gpt_grouped},
     {"gpt, tied", &tp_kind_gpt, &gpt_tied},
     {"gpt, tied, fused in steps", &tp_kind_gpt, &gpt_fused},
+    {"custom gate", &tp_kind_custom_gate, &gate},
+    {"custom gate, split", &tp_kind_custom_gate, &gate_split},
+    {"custom sum", &tp_kind_custom_sum, &sum},
     {0},
 };

@@ -90,6 +90,9 @@ static const expected table[] = {
     {"gpt, grouped", 7, 5 * 16, 3, 5, 5 * 16, 2 * 2 * (16 + 1) * 2 * 2, 2, 0},
     {"gpt, tied", 7, 5 * 16, 3, 5, 5 * 16, 0, 0, 0},
     {"gpt, tied, fused in steps", 7, 5 * 16, 3, 5, 5 * 16, 0, 0, 0},
+    {"custom gate", 0, 0, 0, 0, 0, 0, 0, 0},
+    {"custom gate, split", 0, 0, 0, 0, 0, 0, 0, 0},
+    {"custom sum", 1, 1, 0, 0, 0, 0, 0, 0},
 };
 
 static void check_count(const char *what, const tpp_comm_count *got, int64_t calls,

@@ -17,6 +17,7 @@ enum {
     ON_BIAS = ON_LINEAR | 1 << MLP | 1 << ATTENTION | 1 << NORM | 1 << BLOCK,
     ON_VOCAB = 1 << EMBEDDING | 1 << LOSS | 1 << GPT,
     ON_HIDDEN = ON_ALL & ~(1 << LOSS),
+    ON_MEETING = 1 << ATTENTION | 1 << BLOCK,
     ON_UNEVEN = ON_LINEAR | 1 << MLP
 };
 
@@ -42,6 +43,13 @@ enum {
     RMS,
     UNEVEN,
     PADDED,
+    WINDOW,
+    FULL,
+    QK_NORM,
+    QKV_BIAS,
+    SPLIT_QKV,
+    ROPE,
+    ROPE_COLS,
     SEED
 }; /* clang-format keeps a list */
 
@@ -62,7 +70,7 @@ static const struct {
     [ACT] = {"act", ON_MLP, 1, 7},
     [HEADS] = {"heads", ON_HEADS, 1, 16},
     [KV_HEADS] = {"kv_heads", ON_HEADS, 0, 16},
-    [HEAD_COLS] = {"head_cols", 1 << ATTENTION, 0, 6},
+    [HEAD_COLS] = {"head_cols", ON_MEETING, 0, 6},
     [VOCAB] = {"vocab", ON_VOCAB, 1, 40},
     [POSITIONS] = {"positions", 1 << EMBEDDING | 1 << GPT, 0, 12},
     [LAYERS] = {"layers", 1 << GPT, 1, 2},
@@ -71,6 +79,13 @@ static const struct {
     [RMS] = {"rms", 1 << NORM | 1 << BLOCK, 0, 1},
     [UNEVEN] = {"uneven", ON_UNEVEN, 0, 1},
     [PADDED] = {"padded", 1 << COLUMN, 0, 1},
+    [WINDOW] = {"window", ON_MEETING, 0, 6},
+    [FULL] = {"full", ON_MEETING, 0, 1},
+    [QK_NORM] = {"qk_norm", ON_MEETING, 0, 1},
+    [QKV_BIAS] = {"qkv_bias", ON_MEETING, 0, 1}, /* with bare */
+    [SPLIT_QKV] = {"split_qkv", ON_MEETING, 0, 1},
+    [ROPE] = {"rope", ON_MEETING, 0, 4}, /* none, plain, interleaved, linear, Llama 3's */
+    [ROPE_COLS] = {"rope_cols", ON_MEETING, 0, 6},
     [SEED] = {"seed", ON_ALL, 0, INT32_MAX},
 };
 
@@ -97,6 +112,16 @@ static int legal_heads(const tp_draw *d) {
     return heads % kv == 0 && heads % blocks == 0 && (kv % blocks == 0 || blocks % kv == 0);
 }
 
+static int legal_meeting(const tp_draw *d) {
+    int32_t cols = d->of[HEAD_COLS] ? d->of[HEAD_COLS] : d->of[HIDDEN] / d->of[HEADS];
+    int32_t turned = d->of[ROPE_COLS] ? d->of[ROPE_COLS] : cols;
+    if (d->of[ROPE] == 0 ? d->of[ROPE_COLS] != 0 : turned % 2 != 0 || turned > cols)
+        return 0;
+    if (d->of[QK_NORM] && cols < 4) /* as for the norms below */
+        return 0;
+    return !d->of[QKV_BIAS] || d->of[BARE];
+}
+
 static int legal_width(const tp_draw *d) {
     int32_t split = d->of[KIND] == ROW ? d->of[HIDDEN] : d->of[WIDTH];
     int gated = d->of[ACT] >= 6;
@@ -113,6 +138,8 @@ int tp_draw_legal(const tp_draw *d) {
     if (blocks && ((blocks & (blocks - 1)) != 0 || blocks % d->of[RANKS] != 0))
         return 0;
     if (matters(d, HEADS) && !legal_heads(d))
+        return 0;
+    if (matters(d, ROPE) && !legal_meeting(d))
         return 0;
     if (matters(d, WIDTH) && !legal_width(d))
         return 0;
@@ -207,6 +234,23 @@ static tpp_act act_of(const tp_draw *d) {
     return acts[d->of[ACT] - 1];
 }
 
+static const tpp_rope_desc *rope_of(const tp_draw *d, tpp_rope_desc *rope) {
+    *rope = (tpp_rope_desc){.size = sizeof *rope, .theta = 100, .cols = d->of[ROPE_COLS]};
+    if (d->of[ROPE] == 2)
+        rope->flags = TPP_ROPE_INTERLEAVED;
+    if (d->of[ROPE] >= 3)
+        rope->factor = 4;
+    if (d->of[ROPE] == 3)
+        rope->scaling = TPP_ROPE_LINEAR;
+    if (d->of[ROPE] == 4) {
+        rope->scaling = TPP_ROPE_LLAMA3;
+        rope->low_freq_factor = 1;
+        rope->high_freq_factor = 3;
+        rope->original_positions = 20;
+    }
+    return d->of[ROPE] ? rope : NULL;
+}
+
 static uint32_t flag(const tp_draw *d, int field, uint32_t bit) {
     return d->of[field] ? bit : 0;
 }
@@ -215,34 +259,40 @@ static const tp_kind *describe_parts(const tp_draw *d, tp_draw_desc *r) {
     switch (d->of[KIND]) {
     case COLUMN:
     case ROW:
-        r->linear = (tpp_linear_desc){
-            .size = sizeof r->linear,
+        r->desc.linear = (tpp_linear_desc){
+            .size = sizeof r->desc.linear,
             .flags = flag(d, BARE, TPP_LINEAR_NO_BIAS) | flag(d, PADDED, TPP_LINEAR_PAD),
             .kind = d->of[KIND] == ROW ? TPP_LINEAR_ROW : TPP_LINEAR_COLUMN,
             .in = d->of[HIDDEN],
             .out = d->of[WIDTH]};
         return &tp_kind_linear;
     case MLP:
-        r->mlp = (tpp_mlp_desc){.size = sizeof r->mlp,
-                                .flags = flag(d, BARE, TPP_MLP_NO_BIAS) |
-                                         flag(d, SEPARATE, TPP_MLP_SEPARATE_GATE),
-                                .hidden = d->of[HIDDEN],
-                                .ffn = d->of[WIDTH],
-                                .act = act_of(d)};
+        r->desc.mlp = (tpp_mlp_desc){.size = sizeof r->desc.mlp,
+                                     .flags = flag(d, BARE, TPP_MLP_NO_BIAS) |
+                                              flag(d, SEPARATE, TPP_MLP_SEPARATE_GATE),
+                                     .hidden = d->of[HIDDEN],
+                                     .ffn = d->of[WIDTH],
+                                     .act = act_of(d)};
         return &tp_kind_mlp;
     case ATTENTION:
-        r->attention = (tpp_attention_desc){.size = sizeof r->attention,
-                                            .flags = flag(d, BARE, TPP_ATTENTION_NO_BIAS),
-                                            .hidden = d->of[HIDDEN],
-                                            .heads = d->of[HEADS],
-                                            .head_cols = d->of[HEAD_COLS],
-                                            .kv_heads = d->of[KV_HEADS]};
+        r->desc.attention = (tpp_attention_desc){
+            .size = sizeof r->desc.attention,
+            .flags = flag(d, BARE, TPP_ATTENTION_NO_BIAS) |
+                     flag(d, QKV_BIAS, TPP_ATTENTION_QKV_BIAS) |
+                     flag(d, SPLIT_QKV, TPP_ATTENTION_SEPARATE_QKV) |
+                     flag(d, QK_NORM, TPP_ATTENTION_QK_NORM) | flag(d, FULL, TPP_ATTENTION_FULL),
+            .hidden = d->of[HIDDEN],
+            .heads = d->of[HEADS],
+            .head_cols = d->of[HEAD_COLS],
+            .kv_heads = d->of[KV_HEADS],
+            .rope = rope_of(d, &r->rope),
+            .window = d->of[WINDOW]};
         return &tp_kind_attention;
     default:
-        r->norm = (tpp_norm_desc){.size = sizeof r->norm,
-                                  .flags = flag(d, BARE, TPP_NORM_NO_BIAS),
-                                  .cols = d->of[HIDDEN],
-                                  .kind = d->of[RMS] ? TPP_NORM_RMS : TPP_NORM_LAYER};
+        r->desc.norm = (tpp_norm_desc){.size = sizeof r->desc.norm,
+                                       .flags = flag(d, BARE, TPP_NORM_NO_BIAS),
+                                       .cols = d->of[HIDDEN],
+                                       .kind = d->of[RMS] ? TPP_NORM_RMS : TPP_NORM_LAYER};
         return &tp_kind_norm;
     }
 }
@@ -250,32 +300,35 @@ static const tp_kind *describe_parts(const tp_draw *d, tp_draw_desc *r) {
 static const tp_kind *describe_models(const tp_draw *d, tp_draw_desc *r) {
     switch (d->of[KIND]) {
     case EMBEDDING:
-        r->embedding = (tpp_embedding_desc){.size = sizeof r->embedding,
-                                            .vocab = d->of[VOCAB],
-                                            .hidden = d->of[HIDDEN],
-                                            .positions = d->of[POSITIONS]};
+        r->desc.embedding = (tpp_embedding_desc){.size = sizeof r->desc.embedding,
+                                                 .vocab = d->of[VOCAB],
+                                                 .hidden = d->of[HIDDEN],
+                                                 .positions = d->of[POSITIONS]};
         return &tp_kind_embedding;
     case LOSS:
-        r->loss = (tpp_loss_desc){.size = sizeof r->loss, .vocab = d->of[VOCAB]};
+        r->desc.loss = (tpp_loss_desc){.size = sizeof r->desc.loss, .vocab = d->of[VOCAB]};
         return &tp_kind_loss;
     case BLOCK:
-        r->block = (tpp_block_desc){.size = sizeof r->block,
-                                    .flags = flag(d, BARE, TPP_BLOCK_NO_BIAS) |
-                                             flag(d, SEPARATE, TPP_BLOCK_SEPARATE_GATE),
-                                    .hidden = d->of[HIDDEN],
-                                    .ffn = d->of[WIDTH],
-                                    .heads = d->of[HEADS],
-                                    .act = act_of(d),
-                                    .norm = d->of[RMS] ? TPP_NORM_RMS : TPP_NORM_LAYER,
-                                    .kv_heads = d->of[KV_HEADS]};
+        r->desc.block = (tpp_block_desc){.size = sizeof r->desc.block,
+                                         .flags = flag(d, BARE, TPP_BLOCK_NO_BIAS) |
+                                                  flag(d, SEPARATE, TPP_BLOCK_SEPARATE_GATE),
+                                         .hidden = d->of[HIDDEN],
+                                         .ffn = d->of[WIDTH],
+                                         .heads = d->of[HEADS],
+                                         .act = act_of(d),
+                                         .norm = d->of[RMS] ? TPP_NORM_RMS : TPP_NORM_LAYER,
+                                         .kv_heads = d->of[KV_HEADS],
+                                         .rope = rope_of(d, &r->rope),
+                                         .window = d->of[WINDOW],
+                                         .head_cols = d->of[HEAD_COLS]};
         return &tp_kind_block;
     default:
-        r->gpt = (tp_gpt_desc){.vocab = d->of[VOCAB],
-                               .hidden = d->of[HIDDEN],
-                               .positions = d->of[POSITIONS],
-                               .heads = d->of[HEADS],
-                               .blocks = d->of[LAYERS],
-                               .kv_heads = d->of[KV_HEADS]};
+        r->desc.gpt = (tp_gpt_desc){.vocab = d->of[VOCAB],
+                                    .hidden = d->of[HIDDEN],
+                                    .positions = d->of[POSITIONS],
+                                    .heads = d->of[HEADS],
+                                    .blocks = d->of[LAYERS],
+                                    .kv_heads = d->of[KV_HEADS]};
         return &tp_kind_gpt;
     }
 }
@@ -284,7 +337,7 @@ tp_case tp_draw_case(const tp_draw *d, tp_draw_desc *room) {
     memset(room, 0, sizeof *room);
     int part = d->of[KIND] <= NORM;
     return (tp_case){kinds[d->of[KIND]], part ? describe_parts(d, room) : describe_models(d, room),
-                     room};
+                     &room->desc};
 }
 
 tp_setup tp_draw_setup(const tp_draw *d) {

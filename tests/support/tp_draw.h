@@ -8,7 +8,7 @@
 
 #include "support/tp_run.h"
 
-enum { TP_DRAW_FIELDS = 22, TP_DRAW_TEXT = 400 };
+enum { TP_DRAW_FIELDS = 29, TP_DRAW_TEXT = 400 };
 
 /* What each number means stands in the table of tp_draw.c. */
 typedef struct tp_draw {
@@ -16,15 +16,18 @@ typedef struct tp_draw {
 } tp_draw;
 
 /* Room for the descriptor of a case. */
-typedef union tp_draw_desc {
-    tpp_linear_desc linear;
-    tpp_mlp_desc mlp;
-    tpp_attention_desc attention;
-    tpp_norm_desc norm;
-    tpp_embedding_desc embedding;
-    tpp_loss_desc loss;
-    tpp_block_desc block;
-    tp_gpt_desc gpt;
+typedef struct tp_draw_desc {
+    tpp_rope_desc rope;
+    union {
+        tpp_linear_desc linear;
+        tpp_mlp_desc mlp;
+        tpp_attention_desc attention;
+        tpp_norm_desc norm;
+        tpp_embedding_desc embedding;
+        tpp_loss_desc loss;
+        tpp_block_desc block;
+        tp_gpt_desc gpt;
+    } desc;
 } tp_draw_desc;
 
 /* Configuration number `seed`; always legal. */

@@ -7,7 +7,8 @@ void ref_embedding_forward(const ref_size *size, const ref_real *tokens, const r
         for (int64_t c = 0; c < size->hidden; c++) {
             y[r * size->hidden + c] = tokens[ids[r] * size->hidden + c];
             if (positions)
-                y[r * size->hidden + c] += positions[r % size->seq * size->hidden + c];
+                y[r * size->hidden + c] +=
+                    positions[(size->past + r % size->seq) * size->hidden + c];
         }
     }
 }
@@ -22,7 +23,8 @@ void ref_embedding_backward(const ref_size *size, const int32_t *ids, const ref_
         for (int64_t c = 0; c < size->hidden; c++) {
             dtokens[ids[r] * size->hidden + c] += dy[r * size->hidden + c];
             if (dpositions)
-                dpositions[r % size->seq * size->hidden + c] += dy[r * size->hidden + c];
+                dpositions[(size->past + r % size->seq) * size->hidden + c] +=
+                    dy[r * size->hidden + c];
         }
     }
 }

@@ -100,18 +100,65 @@ void tp_full_round(tp_full *full) {
         round_all(full->param[i].value, full->param[i].rows * full->param[i].cols);
 }
 
-void tp_full_answer(const tp_case *c, tp_full *full) {
-    c->kind->reference(c->desc, full);
+/* Sequence i of a packed call as a call of its own, with gradients of its own. */
+static tp_full one_sequence(const tp_full *full, int64_t i, int64_t first) {
+    tp_full one = *full;
+    one.batch = 1;
+    one.seq = one.tokens = one.out_rows = full->lengths[i];
+    one.past = full->pasts ? full->pasts[i] : 0;
+    one.lengths = one.pasts = NULL;
+    one.in = full->in ? full->in + first * full->in_cols : NULL;
+    one.ids = full->ids ? full->ids + first : NULL;
+    one.targets = full->targets ? full->targets + first : NULL;
+    one.out = full->out + first * full->out_cols;
+    one.grad_out = full->grad_out + first * full->out_cols;
+    one.grad_in = full->grad_in + first * full->in_cols;
+    for (int32_t n = 0; n < full->params; n++)
+        one.param[n].grad = ref_new(full->param[n].rows * full->param[n].cols);
+    return one;
 }
 
-tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed) {
+static void clear_grads(tp_full *full) {
+    for (int32_t n = 0; n < full->params; n++)
+        memset(full->param[n].grad, 0,
+               (size_t)(full->param[n].rows * full->param[n].cols) * sizeof(ref_real));
+}
+
+static void answer_packed(const tp_case *c, tp_full *full) {
+    clear_grads(full);
+    for (int64_t i = 0, first = 0; i < full->batch; first += full->lengths[i++]) {
+        if (full->lengths[i] == 0)
+            continue;
+        tp_full one = one_sequence(full, i, first);
+        c->kind->reference(c->desc, &one);
+        for (int32_t n = 0; n < full->params; n++) {
+            for (int64_t k = 0; k < full->param[n].rows * full->param[n].cols; k++)
+                full->param[n].grad[k] += one.param[n].grad[k];
+            free(one.param[n].grad);
+        }
+    }
+}
+
+void tp_full_answer(const tp_case *c, tp_full *full) {
+    if (full->lengths)
+        answer_packed(c, full);
+    else
+        c->kind->reference(c->desc, full);
+}
+
+static tp_full *inputs(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
+                       const int32_t *pasts, uint64_t seed) {
     tp_full *f = calloc(1, sizeof *f);
     uint64_t state = seed;
     if (!f)
         abort();
     f->batch = batch;
     f->seq = seq;
-    f->tokens = batch * seq;
+    f->tokens = lengths ? 0 : batch * seq;
+    for (int64_t i = 0; lengths && i < batch; i++)
+        f->tokens += lengths[i];
+    f->lengths = lengths;
+    f->pasts = pasts;
     c->kind->describe(c->desc, f);
     if (f->ids_below)
         f->ids = random_ids(f->tokens, f->ids_below, &state);
@@ -131,6 +178,17 @@ tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq, uint64_t s
         f->param[i].value = random_numbers(count, 0.5, &state);
         f->param[i].grad = ref_new(count);
     }
+    return f;
+}
+
+tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed) {
+    return inputs(c, batch, seq, NULL, NULL, seed);
+}
+
+tp_full *tp_full_packed(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
+                        const int32_t *pasts, uint64_t seed) {
+    tp_full *f = inputs(c, batch, seq, lengths, pasts, seed);
+    tp_full_answer(c, f);
     return f;
 }
 

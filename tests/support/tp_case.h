@@ -34,7 +34,9 @@ typedef struct tp_full {
     ref_real *in, *out, *grad_out, *grad_in;
     int32_t *ids, *targets;
     double *weights;
-    double weight_sum; /* of the call */
+    double weight_sum;              /* of the call */
+    const int32_t *lengths, *pasts; /* of the call; NULL: all of seq, 0 */
+    int64_t past;                   /* position of the first token, for the reference */
     uint64_t dropout_seed;
     int32_t params;
     tp_tensor param[TP_PARAMS];
@@ -91,6 +93,11 @@ tp_full *tp_full_new(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed
 tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq,
                         uint64_t seed); /* no answer */
 void tp_full_free(tp_full *full);
+
+/* The same of packed sequences; the arrays [batch] must stay. The answer is that of every sequence
+ * by itself, with the sums of their gradients. */
+tp_full *tp_full_packed(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
+                        const int32_t *pasts, uint64_t seed);
 
 /* Round all inputs and parameters to what bfloat16 holds: those that such a layer really gets. */
 void tp_full_round(tp_full *full);

@@ -7,6 +7,7 @@ ref_size tp_size_of(const tp_full *full) {
     ref_size s = {0};
     s.batch = full->batch;
     s.seq = full->seq;
+    s.past = full->past;
     s.epsilon = (ref_real)1e-5;
     s.act = REF_GELU_TANH;
     return s;

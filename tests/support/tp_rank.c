@@ -121,7 +121,7 @@ static tpp_status check_info(tp_rank *r) {
     TP_NEED(r->info.grad_dtype == tp_wide(s->dtype));
     TP_NEED(r->info.reserved1 == 0);
     TP_NEED(r->info.targets == (f->targets != NULL));
-    TP_NEED(r->info.out_rows == f->out_rows);
+    TP_NEED(r->info.out_rows == (f->one_row ? 1 : f->batch * f->seq));
     TP_NEED(r->info.in_cols == local_cols(f->in_cols, f->in_split, blocks, s->ranks));
     TP_NEED(r->info.out_cols == local_cols(f->out_cols, f->out_split, blocks, s->ranks));
     TP_NEED(r->info.flags == 0 && r->info.reserved0 == 0);
@@ -197,6 +197,8 @@ static void make_memory(tp_rank *r) {
     call->size = sizeof *call;
     call->batch = f->batch;
     call->seq = f->seq;
+    call->lengths = f->lengths;
+    call->past = f->pasts;
     call->in = matrix(&r->in, f->tokens, r->info.in_cols, r->info.in_dtype, fill);
     call->out = matrix(&r->out, f->out_rows, r->info.out_cols, r->info.out_dtype, fill);
     call->grad_out = matrix(&r->grad_out, f->out_rows, r->info.out_cols, r->info.out_dtype, fill);

@@ -25,7 +25,8 @@
  * K/V heads and ranks. With R blocks (the number of ranks, unless env.blocks fixes it), kv_heads is
  * a multiple of R: each block has kv_heads / R; or R is a multiple of kv_heads: each K/V head is
  * copied over R / kv_heads blocks after one another, every block with its own copy, and their
- * gradients are summed by tpp_layer_sum_copies (layer.h) once per step; else it is refused.
+ * gradients are summed by tpp_layer_sum_copies (layer.h) once per step; else it is refused, or
+ * with TPP_ENV_UNEVEN padded to a multiple of R.
  *
  * Before Q and K meet, each head of theirs may be normalised (QK-norm: RMSNorm over its columns, as
  * in Qwen3) and is then turned by its token's position (rotary positions). Position i of a sequence

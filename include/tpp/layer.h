@@ -70,11 +70,12 @@
  * shapes of R ranks, and partial sums are added along a fixed binary tree: 1, 2, 4, .. R ranks give
  * the same bits.
  *
- * Uneven shards. What is split (an MLP's ffn, columns or rows of a linear layer) is a multiple of
- * the blocks, else _create refuses it and lists what fits. With TPP_ENV_UNEVEN every block gets
- * ceil(width / R) of it, and the end of the last ones is zeros (shard.h, "Padding"): the result is
- * that of the unsplit layer, zeros stay zeros in training, and full tensors do not show them.
- * "Memory:" lines then round width / t up to whole blocks. Heads are never cut.
+ * Uneven shards. What is split (an MLP's ffn, heads, columns or rows of a linear layer) is a
+ * multiple of the blocks, else _create refuses it and lists what fits. With TPP_ENV_UNEVEN every
+ * block gets ceil(width / R) of it, heads in whole groups that share a K/V head, and the end of the
+ * last ones is zeros (shard.h, "Padding"): the result is that of the unsplit layer, zeros stay zeros
+ * in training, and full tensors do not show them. "Memory:" lines then round width / t up to whole
+ * blocks.
  *
  * Threads: a layer is immutable. Calls on one layer may run on several threads with different
  * memory, but a call that communicates uses env.comm, and a comm handle is used by one thread at a
@@ -96,7 +97,7 @@ enum {
     /** Leave BLAS's thread count alone in calls of this layer, also with several ranks or fixed
      * blocks. */
     TPP_ENV_BLAS_INHERIT = 1,
-    /** Widths that the blocks do not divide are accepted: "Uneven shards" above. */
+    /** Widths and heads that the blocks do not divide are accepted: "Uneven shards" above. */
     TPP_ENV_UNEVEN = 4
 };
 

@@ -67,11 +67,9 @@ static bool fits(const tpp_attention_desc *desc, int32_t blocks) {
            (desc->kv_heads % blocks == 0 || blocks % desc->kv_heads == 0);
 }
 
-tpp_status tpp__attention_check_blocks(const tpp_layer *layer, const tpp_attention_desc *desc) {
-    if (desc->kv_heads == desc->heads && !(layer->env.flags & TPP_ENV_UNEVEN))
+static tpp_status refuse_blocks(const tpp_layer *layer, const tpp_attention_desc *desc) {
+    if (desc->kv_heads == desc->heads)
         return tpp__check_blocks(layer, "desc.heads", desc->heads);
-    if (fits(desc, layer->blocks))
-        return TPP_OK;
     char accepted[160] = "";
     int used = 0;
     for (int32_t n = 1; n <= desc->heads && used < (int)sizeof accepted - 16; n++)
@@ -83,6 +81,24 @@ tpp_status tpp__attention_check_blocks(const tpp_layer *layer, const tpp_attenti
         "desc.heads = %d with desc.kv_heads = %d cannot be split into %s = %d; they allow: %s",
         desc->heads, desc->kv_heads, layer->blocks != layer->ranks ? "blocks" : "tp", layer->blocks,
         accepted);
+}
+
+tpp_status tpp__attention_split_heads(const tpp_layer *layer, const tpp_attention_desc *desc,
+                                      int64_t *heads, int64_t *kv_heads) {
+    *heads = desc->heads;
+    *kv_heads = desc->kv_heads;
+    if (fits(desc, layer->blocks))
+        return TPP_OK;
+    if (!(layer->env.flags & TPP_ENV_UNEVEN))
+        return refuse_blocks(layer, desc);
+    *kv_heads = tpp__whole_blocks(layer, desc->kv_heads);
+    *heads = *kv_heads * (desc->heads / desc->kv_heads);
+    if (*heads * desc->head_cols <= INT32_MAX / 3)
+        return TPP_OK;
+    return tpp__fail(TPP_ERR_INVALID,
+                     "desc.heads = %d padded to %lld x desc.head_cols = %d is too wide; accepted: "
+                     "1 .. %d columns",
+                     desc->heads, (long long)*heads, desc->head_cols, INT32_MAX / 3);
 }
 
 tpp_status tpp__attention_read(const tpp_attention_desc *given, tpp_attention_desc *desc,

@@ -21,6 +21,7 @@ typedef struct tpp__attention_layer {
     int32_t projections; /* 1: Q, K and V in one; 3: each its own */
     int64_t heads;       /* of this rank */
     int64_t kv_heads;    /* of this rank, one for each copy */
+    int32_t copies;      /* blocks that hold the same K/V head */
     int64_t head_cols;
     bool full;
     int64_t window;
@@ -48,8 +49,10 @@ typedef struct tpp__attention_saved {
 /* Reads and checks the caller's structs; all defaults are filled in. rope.cols = 0: none. */
 tpp_status tpp__attention_read(const tpp_attention_desc *given, tpp_attention_desc *desc,
                                tpp_rope_desc *rope);
-/* The rule for heads and blocks. */
-tpp_status tpp__attention_check_blocks(const tpp_layer *layer, const tpp_attention_desc *desc);
+/* The rule for heads and blocks: query and K/V heads over all ranks, padding included (whole groups of
+ * heads that share a K/V head). */
+tpp_status tpp__attention_split_heads(const tpp_layer *layer, const tpp_attention_desc *desc,
+                                      int64_t *heads, int64_t *kv_heads);
 
 /* Columns of projection `index`, and of the heads' outputs, on this rank. */
 int64_t tpp__attention_cols(const tpp_layer *layer, int32_t index);

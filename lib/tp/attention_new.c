@@ -18,25 +18,30 @@ static int32_t add_bias(tpp_layer *layer, const char *name, tpp_shard shard) {
 /* The map of projection `index`, of its weight or, with one row, its bias. */
 static tpp_shard shard_of(const tpp_layer *layer, const tpp_attention_desc *desc, int32_t index,
                           int64_t rows) {
-    int64_t cols = (int64_t)desc->heads * desc->head_cols;
-    if (((const tpp__attention_layer *)layer)->projections == 1)
-        return tpp__shard_axis(layer, rows, 3 * cols, TPP_AXIS_COLS, 3, 3 * cols);
+    const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
+    int64_t cols = self->heads * layer->ranks * desc->head_cols;
+    int64_t valid = (int64_t)desc->heads * desc->head_cols;
+    if (self->projections == 1)
+        return tpp__shard_axis(layer, rows, 3 * cols, TPP_AXIS_COLS, 3, 3 * valid);
     if (index == TPP__Q)
-        return tpp__shard_axis(layer, rows, cols, TPP_AXIS_COLS, 1, cols);
-    int32_t copies = layer->blocks > desc->kv_heads ? layer->blocks / desc->kv_heads : 1;
-    return tpp__shard_copied(layer, rows, (int64_t)desc->kv_heads * desc->head_cols, TPP_AXIS_COLS,
-                             copies);
+        return tpp__shard_axis(layer, rows, cols, TPP_AXIS_COLS, 1, valid);
+    valid = (int64_t)desc->kv_heads * desc->head_cols;
+    if (self->copies > 1)
+        return tpp__shard_copied(layer, rows, valid, TPP_AXIS_COLS, self->copies);
+    cols = self->kv_heads * layer->ranks * desc->head_cols;
+    return tpp__shard_axis(layer, rows, cols, TPP_AXIS_COLS, 1, valid);
 }
 
 static void add_weights(tpp_layer *layer, const tpp_attention_desc *desc) {
     static const char *const names[TPP__QKV] = {"q.weight", "k.weight", "v.weight"};
     tpp__attention_layer *self = attention_of(layer);
-    int64_t cols = (int64_t)desc->heads * desc->head_cols;
+    int64_t rows = self->heads * layer->ranks * desc->head_cols;
+    int64_t valid = (int64_t)desc->heads * desc->head_cols;
     for (int32_t i = 0; i < self->projections; i++)
         self->weight[i] = add_weight(layer, self->projections == 1 ? "qkv.weight" : names[i],
                                      shard_of(layer, desc, i, desc->hidden), desc->init_std);
     self->out = add_weight(layer, "out.weight",
-                           tpp__shard_axis(layer, cols, desc->hidden, TPP_AXIS_ROWS, 1, cols),
+                           tpp__shard_axis(layer, rows, desc->hidden, TPP_AXIS_ROWS, 1, valid),
                            desc->out_std);
 }
 
@@ -65,15 +70,25 @@ static void add_biases(tpp_layer *layer, const tpp_attention_desc *desc) {
         self->out_bias = add_bias(layer, "out.bias", tpp__shard_whole(1, desc->hidden));
 }
 
-static void fill(tpp_layer *layer, const tpp_attention_desc *desc, const tpp_rope_desc *rope,
-                 void *rope_memory) {
+/* Heads of this rank, and how Q, K and V are stored. */
+static tpp_status fill_heads(tpp_layer *layer, const tpp_attention_desc *desc) {
     tpp__attention_layer *self = attention_of(layer);
-    int32_t blocks = layer->blocks;
+    int64_t heads, kv_heads;
+    tpp_status status = tpp__attention_split_heads(layer, desc, &heads, &kv_heads);
+    if (status != TPP_OK)
+        return status;
     bool separate = desc->kv_heads != desc->heads ||
                     desc->flags & (TPP_ATTENTION_SEPARATE_QKV | TPP_ATTENTION_QK_NORM);
     self->projections = separate ? TPP__QKV : 1;
-    self->heads = desc->heads / layer->ranks;
-    self->kv_heads = desc->kv_heads >= blocks ? desc->kv_heads / layer->ranks : layer->count;
+    self->heads = heads / layer->ranks;
+    self->copies = kv_heads < layer->blocks ? (int32_t)(layer->blocks / kv_heads) : 1;
+    self->kv_heads = self->copies > 1 ? layer->count : kv_heads / layer->ranks;
+    return TPP_OK;
+}
+
+static void fill(tpp_layer *layer, const tpp_attention_desc *desc, const tpp_rope_desc *rope,
+                 void *rope_memory) {
+    tpp__attention_layer *self = attention_of(layer);
     self->head_cols = desc->head_cols;
     self->full = desc->flags & TPP_ATTENTION_FULL;
     self->window = desc->window;
@@ -103,7 +118,7 @@ tpp_status tpp_attention_create(tpp_layer **out, const tpp_layer_env *env,
                                 10, 0);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
-    status = tpp__attention_check_blocks(layer, &desc);
+    status = fill_heads(layer, &desc);
     if (status == TPP_OK)
         fill(layer, &desc, &rope, (char *)layer + own);
     return tpp__layer_hand_over(out, layer, status);

@@ -18,7 +18,7 @@ enum {
     ON_VOCAB = 1 << EMBEDDING | 1 << LOSS | 1 << GPT,
     ON_HIDDEN = ON_ALL & ~(1 << LOSS),
     ON_MEETING = 1 << ATTENTION | 1 << BLOCK,
-    ON_UNEVEN = ON_LINEAR | 1 << MLP
+    ON_UNEVEN = ON_LINEAR | ON_MLP | ON_HEADS
 };
 
 enum {
@@ -109,7 +109,9 @@ static int legal_heads(const tp_draw *d) {
     int32_t blocks = blocks_of(d);
     if (d->of[HEAD_COLS] == 0 && d->of[HIDDEN] % heads != 0)
         return 0;
-    return heads % kv == 0 && heads % blocks == 0 && (kv % blocks == 0 || blocks % kv == 0);
+    if (heads % kv != 0)
+        return 0;
+    return d->of[UNEVEN] || (heads % blocks == 0 && (kv % blocks == 0 || blocks % kv == 0));
 }
 
 static int legal_meeting(const tp_draw *d) {
@@ -147,7 +149,7 @@ int tp_draw_legal(const tp_draw *d) {
      * of terms that cancel, far below their rounding. */
     if ((d->of[KIND] == NORM || d->of[KIND] == BLOCK || d->of[KIND] == GPT) && d->of[HIDDEN] < 4)
         return 0;
-    if (d->of[KIND] == GPT && 4 * d->of[HIDDEN] % blocks_of(d) != 0) /* its ffn */
+    if (d->of[KIND] == GPT && !d->of[UNEVEN] && 4 * d->of[HIDDEN] % blocks_of(d) != 0) /* its ffn */
         return 0;
     /* Layers behind one another may lose all of bfloat16's 8 digits where terms cancel. */
     if (d->of[TYPE] == 2 && (d->of[KIND] == BLOCK || d->of[KIND] == GPT))

@@ -236,15 +236,34 @@ static double scale_of(const tp_full *full, int32_t n) {
     return (double)most;
 }
 
-void tp_check(const tp_result *result, const tp_full *full, double bound) {
-    assert_close("out", result->out_dtype, result->out, CLOSE_QUAD, full->out,
-                 result->out_rows * result->out_cols, bound);
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double largest_of(const ref_real *x, int64_t count) {
+    ref_real most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = x[i] > most ? x[i] : -x[i] > most ? -x[i] : most;
+    return (double)most;
+}
+
+void tp_check_beside(const tp_result *result, const tp_full *full, double bound, double share) {
+    int64_t outs = result->out_rows * result->out_cols, ins = result->tokens * result->in_cols;
+    double most = result->grad_in ? largest_of(full->grad_in, ins) : 0;
+    for (int32_t n = 0; n < result->params; n++)
+        most = larger(most, scale_of(full, n));
+    assert_close("out", result->out_dtype, result->out, CLOSE_QUAD, full->out, outs, bound);
     if (result->grad_in)
-        assert_close("grad_in", result->dtype, result->grad_in, CLOSE_QUAD, full->grad_in,
-                     result->tokens * result->in_cols, bound);
+        assert_close_each("grad_in", result->dtype, result->grad_in, CLOSE_QUAD, full->grad_in, ins,
+                          bound, larger(share * most, largest_of(full->grad_in, ins)));
     for (int32_t n = 0; n < result->params; n++)
         assert_close_each(result->name[n], result->grad_dtype, result->grad[n], CLOSE_QUAD,
-                          full->param[n].grad, result->count[n], bound, scale_of(full, n));
+                          full->param[n].grad, result->count[n], bound,
+                          larger(share * most, scale_of(full, n)));
+}
+
+void tp_check(const tp_result *result, const tp_full *full, double bound) {
+    tp_check_beside(result, full, bound, 0);
 }
 
 static void same(const char *what, const char *tensor, const void *a, const void *b,

@@ -94,6 +94,10 @@ void tp_result_free(tp_result *result);
 /* Outputs and gradients against the reference, |difference| <= bound * largest. */
 void tp_check(const tp_result *result, const tp_full *full, double bound);
 
+/* The same with a largest gradient of at least `share` of that of all tensors: for a few numbers that
+ * cancel, whose terms were rounded before (bfloat16). */
+void tp_check_beside(const tp_result *result, const tp_full *full, double bound, double share);
+
 /* Outputs and gradients of two runs byte by byte. */
 void tp_same(const char *what, const tp_result *a, const tp_result *b);
 

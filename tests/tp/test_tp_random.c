@@ -35,10 +35,10 @@ static void check(const tp_draw *draw) {
     tp_setup setup = tp_draw_setup(draw);
     tp_full *full = tp_draw_full(draw, &c);
     tp_result *result = tp_run(&c, full, &setup);
-    tp_check(result, full,
-             setup.dtype == TPP_F64   ? 1e-13
-             : setup.dtype == TPP_F32 ? 1e-5
-                                      : 8.0 / 256);
+    if (setup.dtype == TPP_BF16)
+        tp_check_beside(result, full, 8.0 / 256, 1.0 / 8);
+    else
+        tp_check(result, full, setup.dtype == TPP_F64 ? 1e-13 : 1e-5);
     tp_result_free(result);
     tp_full_free(full);
 }

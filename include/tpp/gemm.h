@@ -4,7 +4,8 @@
 
 /**
  * @file gemm.h
- * All matrix products of the library go through one table with one function. Built in are OpenBLAS
+ * All matrix products of the library, but those of bfloat16 with OpenBLAS where the CPU has
+ * instructions for them (layer.h), go through one table with one function. Built in are OpenBLAS
  * and a plain reference (slow, no threads, readable by sanitizers). A host brings its own: MKL,
  * Accelerate, a counting mock.
  *

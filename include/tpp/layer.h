@@ -44,15 +44,17 @@
  * up to 64 bytes.
  *
  * bfloat16. With env.dtype = TPP_BF16 parameters, activations, their gradients, what backward reads
- * of them, and messages of them are bfloat16 (convert.h): half the memory and traffic of float32,
- * not less time. Arithmetic is float32. Products are summed over all of their inner size before
- * they are rounded. What is computed of rows (means, largest, sums of exponents), losses and the
- * gradients of parameters are float32, so that micro-batches add up; gradients therefore have a
- * layout of their own (info.grad_bytes, tpp_param_info.grad_offset). A part of a sum over ranks, or
- * fixed blocks, is rounded before it is sent, and so is each sum of two on the way: with n parts
- * the sum is off by at most (1 + log2 n) 2^-8 of the sum of their sizes. In the tests a layer is
- * within 8 * 2^-8 of a tensor's largest entry of the exact result of its inputs, a block or a small
- * model within 16 * 2^-8. Calls need 200 KiB of stack.
+ * of them, and messages of them are bfloat16 (convert.h): half the memory and traffic of float32.
+ * Arithmetic is float32. Products are summed over all of their inner size before they are rounded;
+ * with OpenBLAS's table and a CPU that multiplies bfloat16 (AVX512-BF16) they take less time than
+ * float32's, on one core a rank, and factors below 2^-126 count as 0. What is computed of rows
+ * (means, largest, sums of exponents), losses and the gradients of parameters are float32, so that
+ * micro-batches add up; gradients therefore have a layout of their own (info.grad_bytes,
+ * tpp_param_info.grad_offset). A part of a sum over ranks, or fixed blocks, is rounded before it is
+ * sent, and so is each sum of two on the way: with n parts the sum is off by at most (1 + log2 n)
+ * 2^-8 of the sum of their sizes. In the tests a layer is within 8 * 2^-8 of a tensor's largest
+ * entry of the exact result of its inputs, a block or a small model within 16 * 2^-8. Calls need
+ * 300 KiB of stack.
  *
  * Halves. backward = backward_input (gradient of the input) then backward_weight (gradients of the
  * parameters), bit for bit. Zero-bubble schedules call the halves apart; `saved` is then longer by

@@ -120,6 +120,10 @@ static tpp_status make_tile(const tpp_gemm_ops *gemm, const tpp__product *p, int
 
 tpp_status tpp__kern_gemm_bf16(const tpp_gemm_ops *gemm, const tpp__product *p, int32_t count) {
     panels room;
+    if (tpp__kern_gemm_dot_usable(gemm)) {
+        tpp__kern_gemm_dot(p, count);
+        return TPP_OK;
+    }
     for (int64_t i = 0; i < p->m; i += ROWS) {
         for (int64_t j = 0; j < p->n; j += COLS) {
             tile t = tile_at(p, span_at(i, ROWS, p->m), span_at(j, COLS, p->n), &room);

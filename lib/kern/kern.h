@@ -10,6 +10,7 @@
  * reductions over a row use a fixed number of partial sums. Nothing allocates. Shapes are trusted:
  * the door has checked them. */
 
+#include <stdbool.h>
 #include <tpp/gemm.h>
 
 /* Activations: y = act(x); dx = dy * act'(x). Buffers may be the same. ReLU's slope at 0 is 0. */
@@ -128,12 +129,15 @@ typedef struct tpp__product {
 } tpp__product;
 tpp_status tpp__kern_gemm(const tpp_gemm_ops *gemm, const tpp__product *product);
 
-/* Several products of equal m, n and dtype added up: C = sum of alpha * op(A) * op(B), + beta * C of
+/* Several products of equal m, n, alpha and dtype added up: C = sum of alpha * op(A) * op(B), + beta * C of
  * the first, whose C it is. Of bfloat16 the whole sum is made in float and rounded once. */
 tpp_status tpp__kern_gemm_sum(const tpp_gemm_ops *gemm, const tpp__product *products,
                               int32_t count);
 tpp_status tpp__kern_gemm_bf16(const tpp_gemm_ops *gemm, const tpp__product *products,
                                int32_t count); /* of checked bfloat16 products */
+/* The same by the CPU's bfloat16 instructions, where it has them and the table is OpenBLAS. */
+bool tpp__kern_gemm_dot_usable(const tpp_gemm_ops *gemm);
+void tpp__kern_gemm_dot(const tpp__product *products, int32_t count);
 
 /* The functions of the built-in tables, and their door: reads and checks the caller's struct. */
 tpp_status tpp__kern_gemm_blas(void *ctx, const tpp_gemm_call *call);

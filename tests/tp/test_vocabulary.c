@@ -126,6 +126,50 @@ static void test_padding_is_never_largest(void **state) {
     }
 }
 
+/* Rows of padding in a table are not counted on to be 0: other numbers there change nothing. */
+static tpp_status run_soiled(tpp_comm *comm, int32_t rank, void *arg) {
+    search *s = arg;
+    tp_rank *r = &s->ranks[rank];
+    TP_TRY(tp_rank_open(r, s->c, s->full, &s->setup, comm, rank));
+    const tpp_shard *table = &r->shard[0];
+    double *numbers = (double *)(void *)((char *)r->params.data + r->offset[0]);
+    for (int64_t i = 0; i < tpp_shard_rows(table); i++)
+        for (int64_t k = 0; tpp_shard_index(table, i) >= table->valid && k < HIDDEN; k++)
+            numbers[i * HIDDEN + k] = 3;
+    tp_rank_seal(r);
+    TP_TRY(tpp_layer_forward(r->layer, &r->call));
+    TP_TRY(tpp_layer_backward(r->layer, &r->call));
+    tp_rank_close(r);
+    return TPP_OK;
+}
+
+static void test_soiled_padding(void **state) {
+    static const tpp_loss_desc loss = {.size = sizeof loss, .vocab = 5, .smoothing = 0.125};
+    static const tpp_embedding_desc embedding = {
+        .size = sizeof embedding, .vocab = 5, .hidden = HIDDEN};
+    static const tpp_head_desc head = {.size = sizeof head, .hidden = HIDDEN, .vocab = 5};
+    static const tpp_head_desc fused = {
+        .size = sizeof fused, .hidden = HIDDEN, .vocab = 5, .loss = &loss, .block = 2};
+    static const tp_case cases[] = {{"embedding", &tp_kind_embedding, &embedding},
+                                    {"head", &tp_kind_head, &head},
+                                    {"fused", &tp_kind_head, &fused}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t split = 0; split < SPLITS; split++) {
+            search s = {.c = &cases[i], .setup = setup_of(split, TPP_F64)};
+            s.full = tp_full_inputs(s.c, 1, 5, 3);
+            tp_result *clean = tp_run(s.c, s.full, &s.setup);
+            tp_ranks_run(s.setup.ranks, run_soiled, &s);
+            tp_result *soiled = tp_gather(s.ranks, s.setup.ranks);
+            tp_same(s.c->name, clean, soiled);
+            tp_result_free(clean);
+            tp_result_free(soiled);
+            for (int32_t k = 0; k < s.setup.ranks; k++)
+                tp_rank_free(&s.ranks[k]);
+            tp_full_free(s.full);
+        }
+}
+
 /* 1e16, 1, -1e16, 1 for one id is 1 in this order, 0 or 2 in others. */
 static void test_order_of_tokens(void **state) {
     static const tpp_embedding_desc d = {.size = sizeof d, .vocab = 5, .hidden = 1};
@@ -152,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_vocabulary),
         cmocka_unit_test(test_padding_is_never_largest),
+        cmocka_unit_test(test_soiled_padding),
         cmocka_unit_test(test_order_of_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,11 @@
  * more product. Loss and gradients are those of a head and a loss in a chain, but for the order of
  * sums over tokens of different blocks.
  *
+ * Early. With TPP_HEAD_EARLY, for a loss that is a sum or a mean, forward turns the logits of each
+ * block into gradients while they are there, and backward only multiplies these by grad_out: three
+ * products instead of four, as fast as a head and a loss apart, but `saved` holds the gradients of the
+ * input and of the table, for each micro-batch in flight (Hsu et al. 2024, Liger Kernel).
+ *
  * Tied, in one chain. With `tied` the head has no parameter: it reads the embedding's table and adds
  * to its gradient. Both layers must be in the chain that is called, at any depth. Where micro-batches
  * follow each other, what head and embedding give is added in the order of the calls.
@@ -48,7 +53,9 @@ extern "C" {
 
 /** Flags of tpp_head_desc. */
 enum {
-    TPP_HEAD_COPY = 1 /**< the table is a copy of an embedding's: "Tied, over pipeline stages" */
+    TPP_HEAD_COPY = 1, /**< the table is a copy of an embedding's: "Tied, over pipeline stages" */
+    /** fused with a sum or mean: forward makes the gradients, "Early" */
+    TPP_HEAD_EARLY = 2
 };
 
 /** An output head. */
@@ -71,9 +78,10 @@ typedef struct tpp_head_desc {
  *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY. Calls: also as those of loss.h when fused;
  *         TPP_ERR_INVALID when a tied head is called outside of the chain that holds the embedding.
  *
- * Comm: forward none, fused the two all-reduces of the loss (loss.h) whatever the block is; backward
- * one all-reduce of tokens * hidden (operator f).
- * Memory: saved none, fused 2 * tokens elements. Since: 0.1.
+ * Comm: forward none, fused the two all-reduces of the loss (loss.h) whatever the block is, early
+ * those of each block's tokens; backward one all-reduce of tokens * hidden (operator f).
+ * Memory: saved none, fused 2 * tokens elements, early tokens * hidden + vocab / t * hidden. Since:
+ * 0.1.
  */
 TPP_API tpp_status tpp_head_create(tpp_layer **out, const tpp_layer_env *env,
                                    const tpp_head_desc *desc);

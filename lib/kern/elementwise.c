@@ -24,6 +24,14 @@ void tpp__kern_collect(tpp_dtype dtype, int64_t n, const void *x, void *sum) {
     TPP__BY_TYPE(dtype, collect, n, x, sum);
 }
 
+void tpp__kern_times(tpp_dtype dtype, int64_t n, double factor, const void *x, void *y) {
+    TPP__BY_TYPE(dtype, times, n, factor, x, y);
+}
+
+void tpp__kern_add_times(tpp_dtype dtype, int64_t n, double factor, const void *x, void *y) {
+    TPP__BY_TYPE(dtype, add_times, n, factor, x, y);
+}
+
 void tpp__kern_bias_add(tpp_dtype dtype, int64_t rows, int64_t cols, const void *bias, void *y,
                         int64_t ldy) {
     TPP__BY_TYPE(dtype, bias_add, rows, cols, bias, y, ldy);

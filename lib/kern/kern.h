@@ -53,6 +53,9 @@ void tpp__kern_bias_grad(tpp_dtype dtype, int64_t rows, int64_t cols, const void
 void tpp__kern_add(tpp_dtype dtype, int64_t n, const void *x, void *y);
 void tpp__kern_add_to(tpp_dtype dtype, int64_t n, const void *x, const void *z, void *y);
 void tpp__kern_collect(tpp_dtype dtype, int64_t n, const void *x, void *sum);
+/* y = factor * x; y += factor * x. */
+void tpp__kern_times(tpp_dtype dtype, int64_t n, double factor, const void *x, void *y);
+void tpp__kern_add_times(tpp_dtype dtype, int64_t n, double factor, const void *x, void *y);
 void tpp__kern_copy(tpp_dtype dtype, int64_t rows, int64_t cols, const void *x, int64_t ldx,
                     void *y, int64_t ldy);
 

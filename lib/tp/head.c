@@ -47,6 +47,12 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
 
 static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
 
+static const tpp__layer_ops *ops_of(const tpp_head_desc *desc) {
+    if (!desc->loss)
+        return &ops;
+    return desc->flags & TPP_HEAD_EARLY ? &tpp__head_early_ops : &tpp__head_loss_ops;
+}
+
 static tpp_status check_desc(tpp_head_desc *desc) {
     tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
     if (status == TPP_OK)
@@ -66,6 +72,11 @@ static tpp_status check_desc(tpp_head_desc *desc) {
                       "desc.block = %lld without desc.loss; only a fused head works in blocks, "
                       "accepted: 0",
                       (long long)desc->block);
+    if (status == TPP_OK && desc->flags & TPP_HEAD_EARLY && !desc->loss)
+        status =
+            tpp__fail(TPP_ERR_INVALID,
+                      "desc.flags has TPP_HEAD_EARLY without desc.loss; only a fused head makes "
+                      "gradients in forward");
     desc->block = desc->block ? desc->block : 256;
     return status;
 }
@@ -74,6 +85,11 @@ static tpp_status read_loss(const tpp_head_desc *desc, tpp__loss_rule *rule) {
     if (!desc->loss)
         return TPP_OK;
     tpp_status status = tpp__loss_read(rule, desc->loss, "desc.loss");
+    if (status == TPP_OK && desc->flags & TPP_HEAD_EARLY && rule->reduction == TPP_LOSS_TOKENS)
+        status =
+            tpp__fail(TPP_ERR_INVALID,
+                      "desc.loss.reduction = 0 (tokens) with TPP_HEAD_EARLY; accepted: 1 (sum), "
+                      "2 (mean), whose gradient is one number");
     if (status == TPP_OK && rule->vocab != desc->vocab)
         status = tpp__fail(TPP_ERR_INVALID, "desc.loss.vocab = %lld; it must be desc.vocab = %lld",
                            (long long)rule->vocab, (long long)desc->vocab);
@@ -121,14 +137,14 @@ tpp_status tpp_head_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
     tpp_head_desc desc;
     tpp__loss_rule rule = {0};
     tpp_layer *layer;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, TPP_HEAD_COPY, given, "desc");
+    tpp_status status =
+        tpp__sized_read(&desc, sizeof desc, TPP_HEAD_COPY | TPP_HEAD_EARLY, given, "desc");
     if (status == TPP_OK)
         status = check_desc(&desc);
     if (status == TPP_OK)
         status = read_loss(&desc, &rule);
     if (status == TPP_OK)
-        status = tpp__layer_new(&layer, env, sizeof(tpp__head),
-                                desc.loss ? &tpp__head_loss_ops : &ops, 1, 0);
+        status = tpp__layer_new(&layer, env, sizeof(tpp__head), ops_of(&desc), 1, 0);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     ((tpp__head *)layer)->rule = rule;

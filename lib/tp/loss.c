@@ -93,7 +93,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     if (status == TPP_OK)
         status = find_largest(layer, work, saved.largest);
     if (status == TPP_OK)
-        status = tpp__loss_check_largest(layer, work->tokens, saved.largest, s.weight);
+        status = tpp__loss_check_largest(layer, 0, work->tokens, saved.largest, s.weight);
     if (status != TPP_OK)
         return status;
     sum_blocks(layer, work, saved.largest, 0, layer->count, s.sums, free);

@@ -96,15 +96,15 @@ tpp_status tpp__loss_weights(const tpp__loss_rule *rule, const tpp__work *work, 
     return weights_of(rule, work->targets, work->weights, work->tokens, weight, &sum);
 }
 
-tpp_status tpp__loss_check_largest(const tpp_layer *layer, int64_t tokens, const void *largest,
-                                   const double *weight) {
+tpp_status tpp__loss_check_largest(const tpp_layer *layer, int64_t first, int64_t tokens,
+                                   const void *largest, const double *weight) {
     int64_t row = tpp__kern_ce_lost(layer->wide, tokens, largest, weight);
     if (row < 0)
         return TPP_OK;
     return tpp__fail(TPP_ERR_RANGE,
                      "the logits of token %lld have no loss; their largest must be finite: not all "
                      "of them -infinity, none of them infinity",
-                     (long long)row);
+                     (long long)(first + row));
 }
 
 /* What the sum of losses is multiplied by. */
@@ -124,7 +124,7 @@ static void store(const tpp_layer *layer, void *array, int64_t i, double value) 
         ((double *)array)[i] = value;
 }
 
-static double load(const tpp_layer *layer, const void *array, int64_t i) {
+double tpp__loss_load(const tpp_layer *layer, const void *array, int64_t i) {
     return layer->wide == TPP_F32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
 }
 
@@ -148,7 +148,8 @@ tpp_status tpp__loss_slopes(const tpp_layer *layer, const tpp__loss_rule *rule,
     bool tokens = rule->reduction == TPP_LOSS_TOKENS;
     double scale = scale_of(rule, work);
     for (int64_t i = 0; i < work->tokens; i++) {
-        double slope = load(layer, work->grad_out, tokens ? i : 0) * weight[i] * scale;
+        double given = work->grad_out ? tpp__loss_load(layer, work->grad_out, tokens ? i : 0) : 1;
+        double slope = given * weight[i] * scale;
         store(layer, w, i, weight[i] != 0 ? slope : 0);
     }
     return TPP_OK;

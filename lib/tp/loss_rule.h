@@ -27,21 +27,25 @@ void tpp__loss_ends(tpp_layer *layer, const tpp__loss_rule *rule);
 /* Check targets and weights; weight[tokens]: 0 where ignored. */
 tpp_status tpp__loss_weights(const tpp__loss_rule *rule, const tpp__work *work, double *weight);
 
-/* Fails when the largest logit of a token that counts is infinite. */
-tpp_status tpp__loss_check_largest(const tpp_layer *layer, int64_t tokens, const void *largest,
-                                   const double *weight);
+/* Fails when the largest logit of a token that counts is infinite; `first` is the number of the first
+ * token. */
+tpp_status tpp__loss_check_largest(const tpp_layer *layer, int64_t first, int64_t tokens,
+                                   const void *largest, const double *weight);
 
 /* call.out from the token losses. */
 void tpp__loss_out(const tpp_layer *layer, const tpp__loss_rule *rule, const tpp__work *work,
                    const double *loss);
 
 /* w[tokens], of layer->wide: gradient of what the caller minimizes by the loss of a token of
- * weight 1; 0 where the weight is 0. Checks as tpp__loss_weights; weight[tokens] is scratch. */
+ * weight 1 (grad_out NULL: 1); 0 where the weight is 0. Checks as tpp__loss_weights; weight[tokens] is scratch. */
 tpp_status tpp__loss_slopes(const tpp_layer *layer, const tpp__loss_rule *rule,
                             const tpp__work *work, double *weight, void *w);
 
 /* Over ranks, in place; of layer->wide. */
 tpp_status tpp__loss_reduce(const tpp_layer *layer, void *data, int64_t count, tpp_reduce how);
+
+/* Element i of an array of layer->wide. */
+double tpp__loss_load(const tpp_layer *layer, const void *array, int64_t i);
 
 /* Numbers per token that are summed over blocks and ranks: of exponentials, with smoothing of
  * shifted logits, and the target's. */

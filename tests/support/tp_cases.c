@@ -145,6 +145,17 @@ static const tpp_head_desc head_steps = {
     .size = sizeof head_steps, .hidden = 5, .vocab = 29, .loss = &loss, .block = 3};
 static const tpp_head_desc head_options = {
     .size = sizeof head_options, .hidden = 6, .vocab = 29, .loss = &loss_mean, .block = 4};
+static const tpp_head_desc head_early = {.size = sizeof head_early,
+                                         .flags = TPP_HEAD_EARLY,
+                                         .hidden = 5,
+                                         .vocab = 13,
+                                         .loss = &loss_sum};
+static const tpp_head_desc head_early_options = {.size = sizeof head_early_options,
+                                                 .flags = TPP_HEAD_EARLY,
+                                                 .hidden = 6,
+                                                 .vocab = 29,
+                                                 .loss = &loss_mean,
+                                                 .block = 4};
 
 static const tpp_block_desc block = {.size = sizeof block, .hidden = 24, .ffn = 40, .heads = 8};
 static const tpp_block_desc block_erf = {
@@ -261,6 +272,8 @@ const tp_case tp_cases[] = {
     {"head, fused", &tp_kind_head, &head_fused},
     {"head, fused in steps", &tp_kind_head, &head_steps},
     {"head, fused in steps, all options", &tp_kind_head_weighted, &head_options},
+    {"head, early", &tp_kind_head, &head_early},
+    {"head, early, weighted", &tp_kind_head_weighted, &head_early_options},
     {"block", &tp_kind_block, &block},
     {"block, erf", &tp_kind_block, &block_erf},
     {"block, llama", &tp_kind_block, &block_llama},

@@ -75,6 +75,8 @@ static const expected table[] = {
     {"head, fused", 2, 0, 3, 1, 1, 0, 0, 0},
     {"head, fused in steps", 2, 0, 3, 1, 1, 0, 0, 0},
     {"head, fused in steps, all options", 2, 0, 4, 1, 1, 0, 0, 0},
+    {"head, early", 2, 0, 3, 1, 1, 0, 0, 0},
+    {"head, early, weighted", 8, 0, 4, 1, 1, 0, 0, 0}, /* 15 tokens are 4 blocks of 4 or less */
     {"block", 2, 2, 0, 2, 2, 0, 0, 0},
     {"block, erf", 2, 2, 0, 2, 2, 0, 0, 0},
     {"block, llama", 2, 2, 0, 2, 2, 0, 0, 0},

@@ -204,6 +204,11 @@ static void test_others(void **state) {
     REFUSE(head, head, block, -2, "-2");
     REFUSE(head, head, block, 5, "5"); /* not fused */
     REFUSE(head, head, init_std, -1, "-1");
+    REFUSE(head, head, flags, TPP_HEAD_EARLY, "TPP_HEAD_EARLY"); /* not fused */
+    all a = right();
+    a.head.loss = &a.loss; /* of each token */
+    a.head.flags = TPP_HEAD_EARLY;
+    refuse(&tp_kind_head, &a, &a.head, TPP_ERR_INVALID, "reduction = 0", "TPP_HEAD_EARLY", NULL);
     REFUSE(block, block, hidden, 0, "0");
     REFUSE(block, block, ffn, -1, "-1");
     REFUSE(block, block, heads, 0, "0");

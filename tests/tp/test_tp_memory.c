@@ -124,6 +124,7 @@ static void test_saved_loss(void **state) {
         check_saved("loss, smoothing", t, 2 * 3 * 67, 2);
         check_saved("head", t, 0, 0);
         check_saved("head, fused in steps", t, 2 * 3 * 67, 2);
+        check_saved("head, early", t, 3 * 67 * 5 + (13 + t - 1) / t * 5, 2);
     }
 }
 

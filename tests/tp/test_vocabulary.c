@@ -52,7 +52,13 @@ static void test_every_vocabulary(void **state) {
         tpp_head_desc fused = head;
         fused.loss = &loss;
         fused.block = 4;
+        tpp_loss_desc mean = loss;
+        mean.reduction = TPP_LOSS_MEAN;
+        tpp_head_desc early = fused;
+        early.flags = TPP_HEAD_EARLY;
+        early.loss = &mean;
         const tp_case cases[] = {{"embedding", &tp_kind_embedding, &embedding},
+                                 {"early", &tp_kind_head, &early},
                                  {"linear", &tp_kind_linear, &linear},
                                  {"loss", &tp_kind_loss, &loss},
                                  {"head", &tp_kind_head, &head},

@@ -59,11 +59,11 @@ enum {
 };
 
 /** Rotary positions (Su et al. 2021, RoFormer): pair j of a head at position p is turned by the
- * angle p * theta^(-2j / cols). */
+ * angle p * theta^(-2j / cols). Angles are right to the last bits of float64 at every position. */
 typedef struct tpp_rope_desc {
     uint32_t size;
     uint32_t flags; /**< TPP_ROPE_... */
-    double theta;   /**< 0: 10000 */
+    double theta;   /**< >= 1; 0: 10000 */
     int32_t cols;   /**< of a head that are turned, the first ones, an even number; 0: all */
     tpp_rope_scaling scaling;
     double factor;              /**< LINEAR, LLAMA3: >= 1 */

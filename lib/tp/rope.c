@@ -1,39 +1,40 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/rope.h"
 
-#include <math.h>
-
-static const long double TURN = 6.283185307179586476925286766559L;
+static const tpp__twofold TURN = {6.283185307179586, 2.4492935982947064e-16};
 
 static tpp_status check_cols(const tpp_rope_desc *d, int32_t head_cols) {
     if (d->cols >= 2 && d->cols <= head_cols && d->cols % 2 == 0)
         return TPP_OK;
-    return tpp__fail(TPP_ERR_INVALID,
-                     "rope.cols = %d is not accepted; accepted: even numbers 2 .. %d (the head's "
-                     "columns), 0 for all when they are even",
-                     d->cols, head_cols);
+    return tpp__fail(
+        TPP_ERR_INVALID,
+        "desc.rope.cols = %d is not accepted; accepted: even numbers 2 .. %d (the head's "
+        "columns), 0 for all when they are even",
+        d->cols, head_cols);
 }
 
 static tpp_status check_scaling(const tpp_rope_desc *d) {
     if (d->scaling == TPP_ROPE_PLAIN)
         return TPP_OK;
     if (d->scaling != TPP_ROPE_LINEAR && d->scaling != TPP_ROPE_LLAMA3)
-        return tpp__fail(TPP_ERR_INVALID,
-                         "rope.scaling = %d is not accepted; accepted: 0 (plain), 1 (linear), 2 "
-                         "(Llama 3)",
-                         d->scaling);
+        return tpp__fail(
+            TPP_ERR_INVALID,
+            "desc.rope.scaling = %d is not accepted; accepted: 0 (plain), 1 (linear), 2 "
+            "(Llama 3)",
+            d->scaling);
     if (!isfinite(d->factor) || d->factor < 1)
-        return tpp__fail(TPP_ERR_INVALID, "rope.factor = %g is not accepted; accepted: 1 or more",
-                         d->factor);
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.rope.factor = %g is not accepted; accepted: 1 or more", d->factor);
     if (d->scaling == TPP_ROPE_LINEAR)
         return TPP_OK;
     if (!(d->low_freq_factor > 0 && d->high_freq_factor > d->low_freq_factor &&
           isfinite(d->high_freq_factor)))
-        return tpp__fail(TPP_ERR_INVALID,
-                         "rope.low_freq_factor = %g and rope.high_freq_factor = %g are not "
-                         "accepted; accepted: 0 < low < high",
-                         d->low_freq_factor, d->high_freq_factor);
-    return tpp__check_positive("rope.original_positions", d->original_positions);
+        return tpp__fail(
+            TPP_ERR_INVALID,
+            "desc.rope.low_freq_factor = %g and desc.rope.high_freq_factor = %g are not "
+            "accepted; accepted: 0 < low < high",
+            d->low_freq_factor, d->high_freq_factor);
+    return tpp__check_positive("desc.rope.original_positions", d->original_positions);
 }
 
 tpp_status tpp__rope_read(const tpp_rope_desc *given, int32_t head_cols, tpp_rope_desc *out) {
@@ -42,7 +43,10 @@ tpp_status tpp__rope_read(const tpp_rope_desc *given, int32_t head_cols, tpp_rop
         return status;
     if (out->cols == 0)
         out->cols = head_cols;
-    status = tpp__check_std("rope.theta", out->theta, 10000, &out->theta);
+    status = tpp__check_std("desc.rope.theta", out->theta, 10000, &out->theta);
+    if (status == TPP_OK && out->theta < 1)
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.rope.theta = %g is not accepted; accepted: 1 or more", out->theta);
     if (status == TPP_OK)
         status = check_cols(out, head_cols);
     return status == TPP_OK ? check_scaling(out) : status;
@@ -50,40 +54,50 @@ tpp_status tpp__rope_read(const tpp_rope_desc *given, int32_t head_cols, tpp_rop
 
 int64_t tpp__rope_bytes(int32_t cols) {
     int64_t half = cols / 2;
-    return half * (int64_t)sizeof(long double) +
+    return half * (int64_t)sizeof(tpp__twofold) +
            2 * TPP__ROPE_STEPS * half * (int64_t)sizeof(double);
 }
 
-static long double speed_of(const tpp_rope_desc *d, int64_t j) {
-    long double speed = powl((long double)d->theta, -2 * (long double)j / (long double)d->cols);
-    if (d->scaling == TPP_ROPE_LINEAR)
-        return speed / (long double)d->factor;
-    if (d->scaling != TPP_ROPE_LLAMA3)
+/* Llama 3's rule for a pair that would turn at `speed`. */
+static tpp__twofold stretched(const tpp_rope_desc *d, tpp__twofold speed) {
+    const tpp__twofold low = {d->low_freq_factor, 0}, high = {d->high_freq_factor, 0};
+    tpp__twofold slow = tpp__twofold_over(speed, (tpp__twofold){d->factor, 0});
+    tpp__twofold turns =
+        tpp__twofold_over(tpp__twofold_scaled(speed, (double)d->original_positions), TURN);
+    if (turns.high < low.high)
+        return slow;
+    if (turns.high > high.high)
         return speed;
-    long double turns = (long double)d->original_positions * speed / TURN;
-    long double low = (long double)d->low_freq_factor, high = (long double)d->high_freq_factor;
-    if (turns < low)
-        return speed / (long double)d->factor;
-    if (turns > high)
-        return speed;
-    long double smooth = (turns - low) / (high - low);
-    return (1 - smooth) * speed / (long double)d->factor + smooth * speed;
+    tpp__twofold smooth =
+        tpp__twofold_over(tpp__twofold_minus(turns, low), tpp__twofold_minus(high, low));
+    tpp__twofold more = tpp__twofold_times(smooth, tpp__twofold_minus(speed, slow));
+    return tpp__twofold_add(slow, more);
 }
 
-/* Cosine and sine of position * speed. */
-static void angle(long double speed, int64_t position, double *cosine, double *sine) {
-    long double a = (long double)position * speed;
-    a -= TURN * rintl(a / TURN);
-    *cosine = cos((double)a);
-    *sine = sin((double)a);
+static tpp__twofold scaled(const tpp_rope_desc *d, tpp__twofold speed) {
+    if (d->scaling == TPP_ROPE_LLAMA3)
+        return stretched(d, speed);
+    if (d->scaling == TPP_ROPE_LINEAR)
+        return tpp__twofold_over(speed, (tpp__twofold){d->factor, 0});
+    return speed;
+}
+
+/* Cosine and sine of position * speed, brought below a full turn first. */
+static void angle(tpp__twofold speed, int64_t position, double *cosine, double *sine) {
+    tpp__twofold a = tpp__twofold_scaled(speed, (double)position);
+    a = tpp__twofold_minus(a, tpp__twofold_scaled(TURN, rint(a.high / TURN.high)));
+    double c = cos(a.high), s = sin(a.high);
+    *cosine = c - a.low * s;
+    *sine = s + a.low * c;
 }
 
 tpp__rope tpp__rope_over(const tpp_rope_desc *desc, void *memory) {
     tpp__rope rope = {.half = desc->cols / 2, .interleaved = desc->flags & TPP_ROPE_INTERLEAVED};
+    tpp__twofold next = tpp__twofold_inverse_root(desc->theta, rope.half), plain = {1, 0};
     rope.speed = memory;
     rope.steps = (double *)(void *)(rope.speed + rope.half);
-    for (int64_t j = 0; j < rope.half; j++) {
-        rope.speed[j] = speed_of(desc, j);
+    for (int64_t j = 0; j < rope.half; j++, plain = tpp__twofold_times(plain, next)) {
+        rope.speed[j] = scaled(desc, plain);
         for (int64_t r = 0; r < TPP__ROPE_STEPS; r++)
             angle(rope.speed[j], r, &rope.steps[2 * r * rope.half + j],
                   &rope.steps[(2 * r + 1) * rope.half + j]);

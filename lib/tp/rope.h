@@ -3,10 +3,11 @@
 #define TPP_TP_ROPE_H
 
 /* Angles of rotary positions. Position p = 64 q + r turns pair j by p * speed[j]: the turn of 64 q,
- * whose angle is made and brought below a full turn in long double, followed by that of r from a
- * table. So an angle is right to float64's last bits at any position, and depends on the position
+ * whose angle is made and brought below a full turn in twice float64's precision, followed by that of
+ * r from a table. So an angle is right to float64's last bits at any position, and depends on the position
  * alone. */
 
+#include "kern/twofold.h"
 #include "tp/layer_impl.h"
 
 #include <tpp/attention.h>
@@ -16,8 +17,8 @@ enum { TPP__ROPE_STEPS = 64 };
 typedef struct tpp__rope {
     int64_t half; /* pairs of a head; 0: nothing is turned */
     bool interleaved;
-    long double *speed; /* [half], radians a position */
-    double *steps;      /* [64][2][half]: cosines and sines of r * speed */
+    tpp__twofold *speed; /* [half], radians a position */
+    double *steps;       /* [64][2][half]: cosines and sines of r * speed */
 } tpp__rope;
 
 /* Reads and checks the caller's struct; `cols` and the defaults are filled in. */

@@ -4,8 +4,8 @@
 
 /**
  * @file io.h
- * Weights in files, in the safetensors format: what PyTorch and Hugging Face read and write. This
- * header belongs to a second library, libtpp_io (it adds jansson, and is the only one that opens
+ * Weights in files, in the safetensors format, and models described by a config.json: what PyTorch
+ * and Hugging Face read and write. This header belongs to a second library, libtpp_io (it adds jansson, and is the only one that opens
  * files); tpp.h does not include it. Tensors in a file are whole: cut and join them with shard.h,
  * and a file fits every split.
  *
@@ -26,6 +26,9 @@
  *     info.size = sizeof info;
  *     tpp_safetensors_find(file_in, "lm_head.weight", &info);  // info.data: in the mapped file
  *     tpp_safetensors_destroy(file_in);
+ *     tpp_model_desc model = {0};
+ *     model.size = sizeof model;
+ *     tpp_model_read(&model, "config.json");
  *
  * The format: 8 bytes, the length of the header; the header, a JSON object with type, shape and
  * range of bytes per tensor; then the numbers, row by row, little-endian. Types here: float32,
@@ -35,7 +38,7 @@
  * functions of jansson's names (json_object and others) must not export them: -fvisibility=hidden.
  */
 
-#include <tpp/status.h>
+#include <tpp/model.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -179,6 +182,23 @@ TPP_API const char *tpp_safetensors_metadata_get(const tpp_safetensors *file, co
 
 /** Unmap and free, NULL too. Since: 0.1. */
 TPP_API void tpp_safetensors_destroy(tpp_safetensors *file);
+
+/**
+ * Read a model from the config.json that Hugging Face's transformers keeps beside weights: of GPT-2,
+ * Llama (1 to 3.3), Mistral, Qwen2 (2.5) and Qwen3, by model_type, or by architectures. A field that
+ * is absent has the family's default there; fields of training and of generation say nothing here.
+ * Rotary positions: rope_theta with rope_scaling of type default, linear, llama3 or null, or
+ * rope_parameters. Windows: the layers with one are the last (layer_types, max_window_layers).
+ *
+ * @param out  its size must be set; after a failure as it was.
+ * @param path of the file.
+ * @return TPP_OK; TPP_ERR_IO (cannot be opened); TPP_ERR_FORMAT (no JSON object);
+ *         TPP_ERR_UNSUPPORTED (names the field, its value and what is accepted); TPP_ERR_INVALID
+ *         (fields that do not fit each other); TPP_ERR_NO_MEMORY.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_model_read(tpp_model_desc *out, const char *path);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@
  * | shard.h, layer.h | what a rank holds; the calls that serve every layer |
  * | linear.h mlp.h attention.h norm.h embedding.h loss.h head.h dropout.h block.h | the layers |
  * | custom.h | a layer of your own, from callbacks |
+ * | model.h | a whole model as numbers, and the layers of its parts |
  * | optim.h | AdamW and gradient norms |
  * | schedule.h | pipeline schedules as data, checked before they run |
  * | trace.h | what a run did; Gantt pictures |
@@ -45,6 +46,7 @@
 #include <tpp/linear.h>
 #include <tpp/loss.h>
 #include <tpp/mlp.h>
+#include <tpp/model.h>
 #include <tpp/norm.h>
 #include <tpp/optim.h>
 #include <tpp/schedule.h>

@@ -44,7 +44,7 @@ typedef struct tpp_stage_desc {
     uint32_t flags;                 /**< 0 */
     const tpp_layer *const *layers; /**< [chunks]; must outlive the stage */
     const void *const *params;      /**< [chunks]: state_bytes each, aligned to 64 */
-    /** [chunks]: state_bytes each, aligned to 64; the caller zeroes them */
+    /** [chunks]: grad_bytes each, aligned to 64; the caller zeroes them */
     void *const *grads;
     int32_t chunks; /**< >= 1 */
     int32_t micros; /**< micro-batches of a step, >= 1 */

@@ -257,7 +257,7 @@ static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want
         return status;
     if (work.tokens == 0) { /* as on every rank, so no collective is owed */
         if (want.forward && layer->one_row)
-            memset(work.out, 0, (size_t)(layer->out_cols * layer->width));
+            memset(work.out, 0, (size_t)(layer->out_cols * tpp__dtype_bytes(layer->out_dtype)));
         return TPP_OK;
     }
     if (layer->blas_single)

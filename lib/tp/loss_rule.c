@@ -104,7 +104,7 @@ tpp_status tpp__loss_check_largest(const tpp_layer *layer, int64_t first, int64_
     return tpp__fail(TPP_ERR_RANGE,
                      "the logits of token %lld have no loss; their largest must be finite: not all "
                      "of them -infinity, none of them infinity",
-                     (long long)(first + row));
+                     (long long)first + row);
 }
 
 /* What the sum of losses is multiplied by. */

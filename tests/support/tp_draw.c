@@ -16,7 +16,8 @@ enum {
     ON_HEADS = 1 << ATTENTION | 1 << BLOCK | 1 << GPT,
     ON_BIAS = ON_LINEAR | 1 << MLP | 1 << ATTENTION | 1 << NORM | 1 << BLOCK,
     ON_VOCAB = 1 << EMBEDDING | 1 << LOSS | 1 << GPT,
-    ON_HIDDEN = ON_ALL & ~(1 << LOSS),
+    ON_LOSS = 1 << LOSS,
+    ON_HIDDEN = ON_ALL,
     ON_MEETING = 1 << ATTENTION | 1 << BLOCK,
     ON_UNEVEN = ON_LINEAR | ON_MLP | ON_HEADS
 };
@@ -50,7 +51,15 @@ enum {
     SPLIT_QKV,
     ROPE,
     ROPE_COLS,
-    SEED
+    SEED,
+    REDUCTION,
+    IGNORE,
+    SMOOTHING,
+    OTHERS,
+    Z_LOSS,
+    WEIGHTED,
+    HEAD,
+    STEP
 }; /* clang-format keeps a list */
 
 /* A field: which kinds it matters for, its smallest and its largest value. */
@@ -87,6 +96,14 @@ static const struct {
     [ROPE] = {"rope", ON_MEETING, 0, 4}, /* none, plain, interleaved, linear, Llama 3's */
     [ROPE_COLS] = {"rope_cols", ON_MEETING, 0, 6},
     [SEED] = {"seed", ON_ALL, 0, INT32_MAX},
+    [REDUCTION] = {"reduction", ON_LOSS, 0, 2},
+    [IGNORE] = {"ignore", ON_LOSS, 0, 2},       /* no, a number that is no class, a class */
+    [SMOOTHING] = {"smoothing", ON_LOSS, 0, 3}, /* quarters */
+    [OTHERS] = {"others", ON_LOSS, 0, 1},
+    [Z_LOSS] = {"z_loss", ON_LOSS, 0, 2}, /* eighths */
+    [WEIGHTED] = {"weighted", ON_LOSS, 0, 1},
+    [HEAD] = {"head", ON_LOSS, 0, 3},  /* none: of logits; plain: no loss; fused; early */
+    [STEP] = {"step", ON_LOSS, 1, 30}, /* tokens at a time */
 };
 
 static int matters(const tp_draw *d, int field) {
@@ -132,6 +149,12 @@ static int legal_width(const tp_draw *d) {
     return split % blocks_of(d) == 0 || d->of[UNEVEN] || d->of[PADDED];
 }
 
+static int legal_loss(const tp_draw *d) {
+    if (d->of[OTHERS] && d->of[SMOOTHING] && d->of[VOCAB] == 1)
+        return 0;
+    return d->of[HEAD] != 3 || d->of[REDUCTION] != 0;
+}
+
 int tp_draw_legal(const tp_draw *d) {
     for (int f = 0; f < TP_DRAW_FIELDS; f++)
         if (d->of[f] < fields[f].least || d->of[f] > fields[f].most)
@@ -142,6 +165,8 @@ int tp_draw_legal(const tp_draw *d) {
     if (matters(d, HEADS) && !legal_heads(d))
         return 0;
     if (matters(d, ROPE) && !legal_meeting(d))
+        return 0;
+    if (matters(d, REDUCTION) && !legal_loss(d))
         return 0;
     if (matters(d, WIDTH) && !legal_width(d))
         return 0;
@@ -159,12 +184,14 @@ int tp_draw_legal(const tp_draw *d) {
 
 tp_draw tp_draw_new(uint64_t seed) {
     tp_draw d;
-    uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+    /* what came later has numbers of its own, so that other draws stay what they were */
+    uint64_t state = seed * 0x9e3779b97f4a7c15u + 1, later = ~state;
     int32_t kind = -1;
     do {
         for (int f = 0; f < TP_DRAW_FIELDS; f++) {
             int64_t span = (int64_t)fields[f].most - fields[f].least + 1;
-            int64_t draw = (int64_t)((tp_random(&state) + 1) / 2 * (double)span);
+            int64_t draw =
+                (int64_t)((tp_random(f > SEED ? &later : &state) + 1) / 2 * (double)span);
             d.of[f] = (int32_t)(fields[f].least + draw);
         }
         kind = kind < 0 ? d.of[KIND] : kind; /* kinds with many rules are not drawn less often */
@@ -299,6 +326,33 @@ static const tp_kind *describe_parts(const tp_draw *d, tp_draw_desc *r) {
     }
 }
 
+static tpp_loss_desc loss_of(const tp_draw *d) {
+    return (tpp_loss_desc){.size = sizeof(tpp_loss_desc),
+                           .flags = flag(d, IGNORE, TPP_LOSS_IGNORE) |
+                                    flag(d, OTHERS, TPP_LOSS_SMOOTH_OTHERS),
+                           .vocab = d->of[VOCAB],
+                           .ignore = d->of[IGNORE] == 1 ? -100 : 0,
+                           .reduction = d->of[REDUCTION],
+                           .smoothing = d->of[SMOOTHING] / 4.0,
+                           .z_loss = d->of[Z_LOSS] / 8.0};
+}
+
+static const tp_kind *describe_loss(const tp_draw *d, tp_draw_desc *r) {
+    int32_t head = d->of[HEAD];
+    r->fused = loss_of(d);
+    if (head == 0) {
+        r->desc.loss = r->fused;
+        return d->of[WEIGHTED] ? &tp_kind_loss_weighted : &tp_kind_loss;
+    }
+    r->desc.head = (tpp_head_desc){.size = sizeof r->desc.head,
+                                   .flags = head == 3 ? TPP_HEAD_EARLY : 0,
+                                   .hidden = d->of[HIDDEN],
+                                   .vocab = d->of[VOCAB],
+                                   .loss = head > 1 ? &r->fused : NULL,
+                                   .block = head > 1 ? d->of[STEP] : 0};
+    return head > 1 && d->of[WEIGHTED] ? &tp_kind_head_weighted : &tp_kind_head;
+}
+
 static const tp_kind *describe_models(const tp_draw *d, tp_draw_desc *r) {
     switch (d->of[KIND]) {
     case EMBEDDING:
@@ -308,8 +362,7 @@ static const tp_kind *describe_models(const tp_draw *d, tp_draw_desc *r) {
                                                  .positions = d->of[POSITIONS]};
         return &tp_kind_embedding;
     case LOSS:
-        r->desc.loss = (tpp_loss_desc){.size = sizeof r->desc.loss, .vocab = d->of[VOCAB]};
-        return &tp_kind_loss;
+        return describe_loss(d, r);
     case BLOCK:
         r->desc.block = (tpp_block_desc){.size = sizeof r->desc.block,
                                          .flags = flag(d, BARE, TPP_BLOCK_NO_BIAS) |

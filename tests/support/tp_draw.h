@@ -8,7 +8,7 @@
 
 #include "support/tp_run.h"
 
-enum { TP_DRAW_FIELDS = 29, TP_DRAW_TEXT = 400 };
+enum { TP_DRAW_FIELDS = 37, TP_DRAW_TEXT = 400 };
 
 /* What each number means stands in the table of tp_draw.c. */
 typedef struct tp_draw {
@@ -18,6 +18,7 @@ typedef struct tp_draw {
 /* Room for the descriptor of a case. */
 typedef struct tp_draw_desc {
     tpp_rope_desc rope;
+    tpp_loss_desc fused; /* of a head */
     union {
         tpp_linear_desc linear;
         tpp_mlp_desc mlp;
@@ -25,6 +26,7 @@ typedef struct tp_draw_desc {
         tpp_norm_desc norm;
         tpp_embedding_desc embedding;
         tpp_loss_desc loss;
+        tpp_head_desc head;
         tpp_block_desc block;
         tp_gpt_desc gpt;
     } desc;

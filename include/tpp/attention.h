@@ -72,6 +72,17 @@ typedef struct tpp_rope_desc {
     int64_t original_positions; /**< LLAMA3: >= 1 */
 } tpp_rope_desc;
 
+/** How the ranks of env.context (layer.h) attend to the whole sequence. */
+typedef int32_t tpp_context_kind;
+enum {
+    /** K and V go round the ring of ranks, and their gradients with them (Liu et al. 2023, Ring
+     * Attention) */
+    TPP_CONTEXT_RING = 0,
+    /** each rank gets whole sequences of its share of the heads (Jacobs et al. 2023, DeepSpeed-Ulysses);
+     * heads and kv_heads on a rank are multiples of the group's size */
+    TPP_CONTEXT_ALL_TO_ALL = 1
+};
+
 /** Flags of tpp_attention_desc. */
 enum {
     TPP_ATTENTION_NO_BIAS = 1,
@@ -94,7 +105,7 @@ typedef struct tpp_attention_desc {
     /** K/V heads over all ranks, divides heads; 0: heads. Query head i sees K/V head
      * i * kv_heads / heads */
     int32_t kv_heads;
-    uint32_t reserved0;        /**< 0 */
+    tpp_context_kind context;  /**< with env.context only */
     const tpp_rope_desc *rope; /**< NULL: no rotary positions; copied */
     /** a query sees the keys after its own position - window alone (Mistral); 0: all */
     int64_t window;
@@ -114,6 +125,9 @@ typedef struct tpp_attention_desc {
  *
  * Comm: forward one all-reduce of tokens * hidden (operator g), backward one of tokens * hidden
  * (operator f). Once per step, with copies: tpp_layer_sum_copies.
+ * Over env.context of c ranks, where k = tokens * kv_heads * head_cols / t and q the same with heads:
+ * ring: forward c - 1 messages of 2 k elements, backward 2 c - 1; all-to-all: forward c - 1 messages of
+ * (q + 2 k) / c and c - 1 of q / c, backward c - 1 of (3 q + 2 k) / c and c - 1 of (q + 2 k) / c.
  * Memory: saved 2 * tokens * (heads + kv_heads) * head_cols / t + tokens * heads / t elements, where
  * kv_heads counts every copy; QK-norm: tokens * (heads + kv_heads) * (head_cols + 1) / t more.
  * Since: 0.1.

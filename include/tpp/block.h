@@ -58,7 +58,7 @@ typedef struct tpp_block_desc {
     const tpp_rope_desc *rope; /**< rotary positions; NULL: none; copied */
     int64_t window;            /**< as in attention.h; 0: none */
     int32_t head_cols;         /**< 0: hidden / heads, which must then be whole */
-    uint32_t reserved0;        /**< 0 */
+    int32_t context;           /**< tpp_context_kind (attention.h) */
     /** of what attention and MLP each give, before it is added (dropout.h: attn.dropout and
      * mlp.dropout behind env.name are the names); 0: none */
     double dropout;

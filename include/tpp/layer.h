@@ -79,6 +79,14 @@
  * in training, and full tensors do not show them. "Memory:" lines then round width / t up to whole
  * blocks.
  *
+ * Context parallel. With env.context, a group of c ranks, every sequence of S tokens is spread over
+ * them: call.seq = S / c, an even number, is each rank's share, and rank i holds the chunks i and
+ * 2c - 1 - i of the 2c chunks of the sequence, so that causal attention is equal work for all
+ * (tpp_context_index tells which tokens). Attention alone talks over env.context (attention.h);
+ * positions are those in the whole sequence. Every parameter is whole on every rank of env.context,
+ * and its gradient a part of the sum: tpp_layer_sum_context once per step, after
+ * tpp_layer_sum_copies, adds them up. A loss that is a mean needs call.weight_sum (loss.h).
+ *
  * Threads: a layer is immutable. Calls on one layer may run on several threads with different
  * memory, but a call that communicates uses env.comm, and a comm handle is used by one thread at a
  * time.
@@ -117,6 +125,9 @@ typedef struct tpp_layer_env {
     /** begins the names of parameters, such as "h.3."; NULL: ""; copied; at most 80 characters.
      * Different for each layer of a model: parameters of equal names start with equal numbers. */
     const char *name;
+    /** context-parallel group, over whose ranks every sequence is spread ("Context parallel" above);
+     * must outlive the layer; NULL: one rank */
+    tpp_comm *context;
 } tpp_layer_env;
 
 /** Facts of a layer, and the memory it needs for a batch. */
@@ -280,6 +291,29 @@ TPP_API tpp_status tpp_layer_backward_weight(const tpp_layer *layer, const tpp_c
  */
 TPP_API tpp_status tpp_layer_sum_copies(const tpp_layer *layer, void *grads, void *scratch,
                                         int64_t scratch_bytes);
+
+/**
+ * Sum gradients over env.context and give the sum to every rank. Once per step, after the last
+ * backward, before gradients are used. Without a context-parallel group it does nothing.
+ *
+ * @param grads grad_bytes.
+ * @return TPP_OK; TPP_ERR_INVALID; a comm failure.
+ *
+ * Comm: one all-reduce of all parameters' elements over env.context (rounding of each parameter to 64
+ * bytes included). Memory: none allocated. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_sum_context(const tpp_layer *layer, void *grads);
+
+/**
+ * Which token of a sequence a rank of a context-parallel group holds in its row `local`.
+ *
+ * @param size ranks of the group. @param rank 0 .. size - 1.
+ * @param seq  rows of each rank, even: the sequence has size * seq tokens.
+ * @return its index in the sequence; -1 when an argument is out of range.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API int64_t tpp_context_index(int32_t size, int32_t rank, int64_t seq, int64_t local);
 
 /**
  * Layers one after the other, as one layer: a pipeline stage, or a whole model.

@@ -111,6 +111,11 @@ typedef struct tpp__attention {
 } tpp__attention;
 int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t n, int64_t width);
 tpp_status tpp__kern_attention_forward(const tpp__attention *a);
+/* (o, lse) of some keys becomes that of these and more keys, whose (more, lse_more) is given. Before
+ * any keys: o = 0, lse = -inf. */
+void tpp__kern_attention_merge(tpp_dtype dtype, int64_t rows, int64_t width, const void *more,
+                               int64_t ld_more, const void *lse_more, void *o, int64_t ldo,
+                               void *lse);
 tpp_status tpp__kern_attention_backward(const tpp__attention *a);
 int64_t tpp__kern_attention_bf16_scratch(int64_t n, int64_t width); /* these are called by those */
 tpp_status tpp__kern_attention_bf16_forward(const tpp__attention *a);

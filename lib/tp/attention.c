@@ -64,7 +64,7 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     take_split(layer, tokens, &split);
     tpp__arena core = split; /* gradient of the heads' outputs, then what heads need */
     tpp__arena_take(&core, tokens * tpp__attention_heads_cols(layer), layer->width);
-    tpp__attention_heads_scratch(layer, seq, &core);
+    tpp__attention_heads_scratch(layer, tokens, seq, &core);
     tpp__arena turn = split;
     tpp__attention_turn_scratch(layer, &turn);
     tpp__arena sums = split;

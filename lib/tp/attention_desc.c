@@ -38,6 +38,10 @@ static tpp_status check_meeting(tpp_attention_desc *desc) {
         return tpp__fail(TPP_ERR_INVALID,
                          "desc.window = %lld is negative; accepted: 0 (none), 1 or more",
                          (long long)desc->window);
+    if (desc->context != TPP_CONTEXT_RING && desc->context != TPP_CONTEXT_ALL_TO_ALL)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.context = %d is not accepted; accepted: 0 (ring), 1 (all-to-all)",
+                         desc->context);
     if ((desc->flags & TPP_ATTENTION_QKV_BIAS) && !(desc->flags & TPP_ATTENTION_NO_BIAS))
         return tpp__fail(TPP_ERR_INVALID,
                          "desc.flags has TPP_ATTENTION_QKV_BIAS without TPP_ATTENTION_NO_BIAS, "

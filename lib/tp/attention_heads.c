@@ -1,5 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "tp/attention_impl.h"
+#include "tp/attention_context.h"
 #include "tp/sequences.h"
 
 #include <math.h>
@@ -74,13 +74,26 @@ static int64_t core_bytes(const tpp_layer *layer, int64_t seq) {
     return tpp__kern_attention_scratch(layer->dtype, seq, self->head_cols);
 }
 
-void tpp__attention_heads_scratch(const tpp_layer *layer, int64_t seq, tpp__arena *arena) {
-    tpp__arena_take(arena, core_bytes(layer, seq), 1);
+static bool over_ring(const tpp_layer *layer) {
+    return ((const tpp__attention_layer *)layer)->context == TPP_CONTEXT_RING;
+}
+
+void tpp__attention_heads_scratch(const tpp_layer *layer, int64_t tokens, int64_t seq,
+                                  tpp__arena *arena) {
+    if (!layer->context)
+        tpp__arena_take(arena, core_bytes(layer, seq), 1);
+    else if (over_ring(layer))
+        tpp__attention_ring_scratch(layer, tokens, seq, arena);
+    else
+        tpp__attention_exchange_scratch(layer, tokens, seq, arena);
 }
 
 tpp_status tpp__attention_heads_forward(const tpp_layer *layer, const tpp__work *work,
                                         const tpp__attention_saved *saved) {
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
+    if (layer->context)
+        return over_ring(layer) ? tpp__attention_ring_forward(layer, work, saved)
+                                : tpp__attention_exchange_forward(layer, work, saved);
     tpp__arena arena = work->scratch;
     void *scratch = tpp__arena_take(&arena, core_bytes(layer, work->seq), 1);
     tpp_status status = TPP_OK;
@@ -116,6 +129,10 @@ tpp_status tpp__attention_heads_backward(const tpp_layer *layer, const tpp__work
                                          const tpp__attention_saved *saved, const char *grad_heads,
                                          const tpp__projected *grads, tpp__arena arena) {
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
+    if (layer->context)
+        return over_ring(layer)
+                   ? tpp__attention_ring_backward(layer, work, saved, grad_heads, grads, arena)
+                   : tpp__attention_exchange_backward(layer, work, saved, grad_heads, grads, arena);
     void *scratch = tpp__arena_take(&arena, core_bytes(layer, work->seq), 1);
     tpp_status status = TPP_OK;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch && status == TPP_OK;

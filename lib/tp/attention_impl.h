@@ -25,7 +25,8 @@ typedef struct tpp__attention_layer {
     int64_t head_cols;
     bool full;
     int64_t window;
-    bool normed; /* Q and K by a norm of each head */
+    int32_t context; /* tpp_context_kind */
+    bool normed;     /* Q and K by a norm of each head */
     double epsilon;
     tpp__rope rope;
     /* numbers of the parameters, or TPP__NO_PARAM */
@@ -80,7 +81,8 @@ void tpp__attention_turn_backward(const tpp_layer *layer, const tpp__work *work,
                                   char *sums, tpp__arena scratch);
 
 /* Counts on `arena` what the calls below need of work->scratch. */
-void tpp__attention_heads_scratch(const tpp_layer *layer, int64_t seq, tpp__arena *arena);
+void tpp__attention_heads_scratch(const tpp_layer *layer, int64_t tokens, int64_t seq,
+                                  tpp__arena *arena);
 
 /* All heads of all sequences: their outputs and lse from qkv; the gradients of qkv from those of
  * the outputs. */

@@ -1,5 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "tp/attention_impl.h"
+#include "tp/attention_context.h"
 
 static tpp__attention_layer *attention_of(tpp_layer *layer) {
     return (tpp__attention_layer *)layer;
@@ -83,7 +83,8 @@ static tpp_status fill_heads(tpp_layer *layer, const tpp_attention_desc *desc) {
     self->heads = heads / layer->ranks;
     self->copies = kv_heads < layer->blocks ? (int32_t)(layer->blocks / kv_heads) : 1;
     self->kv_heads = self->copies > 1 ? layer->count : kv_heads / layer->ranks;
-    return TPP_OK;
+    self->context = desc->context;
+    return tpp__attention_check_context(layer);
 }
 
 static void fill(tpp_layer *layer, const tpp_attention_desc *desc, const tpp_rope_desc *rope,

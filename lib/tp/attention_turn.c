@@ -88,7 +88,7 @@ void tpp__attention_turn_forward(const tpp_layer *layer, const tpp__work *work,
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
          s = tpp__sequence_next(work, s)) {
         for (int64_t i = 0; i < s.count; i++) {
-            tpp__turns_to(&turns, s.past + i);
+            tpp__turns_to(&turns, tpp__sequence_position(layer, &s, i));
             row_forward(layer, work, saved, &turns, s.first + i, TPP__Q);
             row_forward(layer, work, saved, &turns, s.first + i, TPP__K);
         }
@@ -108,7 +108,7 @@ void tpp__attention_turn_backward(const tpp_layer *layer, const tpp__work *work,
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
          s = tpp__sequence_next(work, s)) {
         for (int64_t i = 0; i < s.count; i++) {
-            tpp__turns_to(&turns, s.past + i);
+            tpp__turns_to(&turns, tpp__sequence_position(layer, &s, i));
             row_backward(layer, work, saved, &turns, s.first + i, TPP__Q, grads, sums);
             row_backward(layer, work, saved, &turns, s.first + i, TPP__K, grads, sums);
         }

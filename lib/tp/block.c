@@ -221,6 +221,7 @@ static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *d
         .kv_heads = desc->kv_heads,
         .rope = desc->rope,
         .window = desc->window,
+        .context = desc->context,
         .norm_epsilon = desc->epsilon};
     return tpp_attention_create(out, &own, &attention);
 }

@@ -116,10 +116,11 @@ static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, in
         const tpp_layer *layer = layers[i];
         if (!layer)
             return tpp__fail(TPP_ERR_INVALID, "layers[%d] is NULL", i);
-        if (layer->comm != chain->comm || layer->dtype != chain->dtype ||
-            layer->blocks != chain->blocks)
-            return tpp__fail(TPP_ERR_INVALID,
-                             "layers[%d] was made with another comm, dtype or blocks than env", i);
+        if (layer->comm != chain->comm || layer->context != chain->context ||
+            layer->dtype != chain->dtype || layer->blocks != chain->blocks)
+            return tpp__fail(
+                TPP_ERR_INVALID,
+                "layers[%d] was made with another comm, context, dtype or blocks than env", i);
         for (int32_t j = 0; j < i; j++) {
             if (layers[j] == layer)
                 return tpp__fail(TPP_ERR_INVALID,

@@ -19,15 +19,17 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     needs->overflow = !tpp__mul(batch * seq, layer->out_cols, &elements);
 }
 
-static tpp_status check_ids(const embedding *self, const tpp__work *work) {
+static tpp_status check_ids(const tpp_layer *layer, const tpp__work *work) {
+    const embedding *self = (const embedding *)layer;
     const int32_t *ids = work->in;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch && self->positions > 0;
          s = tpp__sequence_next(work, s)) {
-        if (s.past + s.count > self->positions)
+        int64_t end = s.past + s.count * layer->context_size;
+        if (end > self->positions)
             return tpp__fail(
                 TPP_ERR_INVALID,
                 "sequence %lld ends at position %lld; the embedding has %lld positions",
-                (long long)s.index, (long long)(s.past + s.count), (long long)self->positions);
+                (long long)s.index, (long long)end, (long long)self->positions);
     }
     for (int64_t i = 0; i < work->tokens; i++) {
         if (ids[i] < 0 || ids[i] >= self->vocab)
@@ -49,24 +51,28 @@ static void add_positions(const tpp_layer *layer, const tpp__work *work, const c
     int64_t bytes = layer->out_cols * layer->width;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
          s = tpp__sequence_next(work, s))
-        tpp__kern_add(layer->dtype, s.count * layer->out_cols, table + s.past * bytes,
-                      (char *)work->out + s.first * bytes);
+        for (int64_t i = 0; i < s.count; i++)
+            tpp__kern_add(layer->dtype, layer->out_cols,
+                          table + tpp__sequence_position(layer, &s, i) * bytes,
+                          (char *)work->out + (s.first + i) * bytes);
 }
 
 static void sum_positions(const tpp_layer *layer, const tpp__work *work, char *grad) {
     int64_t cols = layer->out_cols;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
          s = tpp__sequence_next(work, s))
-        tpp__kern_collect(layer->dtype, s.count * cols,
-                          (const char *)work->grad_out + s.first * cols * layer->width,
-                          grad + s.past * cols * layer->wide_width);
+        for (int64_t i = 0; i < s.count; i++)
+            tpp__kern_collect(layer->dtype, cols,
+                              (const char *)work->grad_out + (s.first + i) * cols * layer->width,
+                              grad +
+                                  tpp__sequence_position(layer, &s, i) * cols * layer->wide_width);
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     const embedding *self = (const embedding *)layer;
     const int32_t *ids = work->in;
     int64_t cols = layer->out_cols, bytes = cols * layer->width;
-    tpp_status status = check_ids(self, work);
+    tpp_status status = check_ids(layer, work);
     if (status != TPP_OK)
         return status;
     for (int64_t i = 0; i < work->tokens; i++) {
@@ -91,7 +97,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     int64_t cols = layer->out_cols, bytes = cols * layer->wide_width;
     if (!(parts & TPP__WEIGHT))
         return TPP_OK;
-    tpp_status status = check_ids(self, work);
+    tpp_status status = check_ids(layer, work);
     for (int64_t i = 0; i < work->tokens && status == TPP_OK; i++) {
         const char *from = (const char *)work->grad_out + i * cols * layer->width;
         char *table = tpp__grad_of(layer, work, TOKENS);

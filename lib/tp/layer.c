@@ -30,6 +30,22 @@ static tpp_status check_shape(int64_t batch, int64_t seq) {
     return TPP_OK;
 }
 
+/* What a sequence that is spread over ranks must be. */
+static tpp_status check_context(const tpp_layer *layer, const tpp_call *call) {
+    if (!layer->context)
+        return TPP_OK;
+    if (call->seq % 2 != 0)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "call.seq = %lld is odd; over the %d ranks of env.context each holds two "
+                         "chunks of a sequence, so it must be even",
+                         (long long)call->seq, layer->context_size);
+    if (call->lengths || call->past)
+        return tpp__fail(TPP_ERR_UNSUPPORTED,
+                         "call.%s is set; with env.context sequences are whole: it must be NULL",
+                         call->lengths ? "lengths" : "past");
+    return TPP_OK;
+}
+
 /* Rows of the call's matrices. */
 static tpp_status count_tokens(const tpp_call *call, int64_t *tokens) {
     *tokens = call->lengths ? 0 : call->batch * call->seq;
@@ -187,6 +203,8 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
     tpp_status status = check_shape(call->batch, call->seq);
     if (status == TPP_OK)
         status = needs_of(layer, call->batch, call->seq, &needs);
+    if (status == TPP_OK)
+        status = check_context(layer, call);
     if (status == TPP_OK)
         status = count_tokens(call, &tokens);
     if (status == TPP_OK)

@@ -70,6 +70,8 @@ struct tpp_layer {
         env;        /* as given, for children; its pointers to tables and the name may be stale */
     tpp_comm *comm; /* NULL: one rank */
     int32_t rank, ranks;
+    tpp_comm *context; /* NULL: one rank */
+    int32_t context_rank, context_size;
     int32_t blocks, count, first; /* R; blocks of this rank: first .. first + count - 1 */
     tpp_dtype dtype;
     int64_t width; /* bytes of an element */

@@ -62,8 +62,11 @@ static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     layer->wide = tpp__dtype_wide(layer->dtype);
     layer->wide_width = tpp__dtype_bytes(layer->wide);
     layer->in_dtype = layer->out_dtype = layer->dtype;
-    layer->blas_single =
-        (layer->ranks > 1 || env.blocks > 0) && !(env.flags & TPP_ENV_BLAS_INHERIT);
+    layer->context_size = env.context ? tpp_comm_size(env.context) : 1;
+    layer->context_rank = env.context ? tpp_comm_rank(env.context) : 0;
+    layer->context = layer->context_size > 1 ? env.context : NULL;
+    layer->blas_single = (layer->ranks > 1 || layer->context || env.blocks > 0) &&
+                         !(env.flags & TPP_ENV_BLAS_INHERIT);
     status = read_blocks(layer, env.blocks);
     if (status == TPP_OK)
         status = read_gemm(layer, env.gemm);

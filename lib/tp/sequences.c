@@ -10,6 +10,12 @@ static tpp__sequence at(const tpp__work *work, int64_t index, int64_t first) {
     return s;
 }
 
+int64_t tpp__sequence_position(const tpp_layer *layer, const tpp__sequence *s, int64_t i) {
+    if (!layer->context)
+        return s->past + i;
+    return tpp_context_index(layer->context_size, layer->context_rank, s->count, i);
+}
+
 tpp__sequence tpp__sequence_first(const tpp__work *work) {
     return at(work, 0, 0);
 }

@@ -16,6 +16,9 @@ typedef struct tpp__sequence {
     int64_t past;         /* position of its first row's token */
 } tpp__sequence;
 
+/* Position of the token in row i of a sequence. */
+int64_t tpp__sequence_position(const tpp_layer *layer, const tpp__sequence *s, int64_t i);
+
 tpp__sequence tpp__sequence_first(const tpp__work *work);
 tpp__sequence tpp__sequence_next(const tpp__work *work, tpp__sequence before);
 

@@ -37,6 +37,23 @@
  * and lie one behind the other; attention keeps them apart. Memory queried for (batch, seq) is enough
  * for any lengths up to seq.
  *
+ * Serving. With TPP_CALL_NO_GRAD a forward is all there is: nothing is saved, and layers hand their
+ * memory on to the next one. With a cache (call.cache) attention keeps the keys and values of the
+ * tokens it has seen, and a call brings the next tokens alone: a prompt in one call or in pieces, then
+ * a token a call, sequences of different lengths side by side. The result is that of one pass over
+ * the whole sequences.
+ *
+ *     tpp_serve_info serve = {0};
+ *     serve.size = sizeof serve;
+ *     tpp_layer_serve_query(model, 1, 512, 2048, &serve);  // 512 tokens a call, 2048 in all
+ *     call.flags = TPP_CALL_NO_GRAD;
+ *     call.cache = memory;                                 // serve.cache_bytes
+ *     call.cache_bytes = serve.cache_bytes;
+ *     call.cache_seq = 2048;
+ *     call.past = &seen;                                   // int32_t seen = 0: tokens so far
+ *     tpp_layer_forward(model, &call);
+ *     seen += 512;                                         // less again: the last ones are forgotten
+ *
  * Memory. Three words: *scratch* is dead when a call returns; *saved* is written by forward and
  * read by backward, one per micro-batch in flight; *state* is parameters and, with the same layout
  * (but for bfloat16), gradients. Gradients accumulate: zero them before the first micro-batch. No
@@ -182,10 +199,16 @@ typedef struct tpp_param_info {
     int64_t grad_offset;
 } tpp_param_info;
 
+/** Flags of tpp_call. */
+enum {
+    /** Forward alone, no backward comes: saved is not used. scratch: tpp_layer_serve_query */
+    TPP_CALL_NO_GRAD = 1
+};
+
 /** What a call works on. The same struct for forward and backward; unused fields may stay zero. */
 typedef struct tpp_call {
     uint32_t size;
-    uint32_t flags;   /**< 0 */
+    uint32_t flags;   /**< TPP_CALL_... */
     int64_t batch;    /**< sequences */
     int64_t seq;      /**< tokens of a sequence, or of the longest; tokens = batch * seq */
     tpp_mat in;       /**< [tokens, in_cols]; read by forward and backward */
@@ -211,7 +234,22 @@ typedef struct tpp_call {
     /** of dropout (dropout.h), another one for every micro-batch, the same in forward and backward; 0:
      * nothing is dropped */
     uint64_t dropout_seed;
+    /** keys and values of the tokens before these, aligned to 64, with TPP_CALL_NO_GRAD only. Of each
+     * sequence the first past are read, and those of this call are added behind them. What is beyond
+     * may be anything: a new cache needs no clearing. All calls on it have this batch and cache_seq;
+     * a sequence that rests has length 0. NULL in a layer without attention */
+    void *cache;
+    int64_t cache_bytes; /**< at least that of tpp_layer_serve_query */
+    int64_t cache_seq;   /**< tokens of a sequence that the cache has room for; 0: no cache */
 } tpp_call;
+
+/** Memory of forward-only calls. */
+typedef struct tpp_serve_info {
+    uint32_t size;
+    uint32_t flags;        /**< 0 */
+    int64_t scratch_bytes; /**< of call.scratch */
+    int64_t cache_bytes;   /**< of call.cache, of this rank's K/V heads; 0: nothing is kept */
+} tpp_serve_info;
 
 /**
  * Facts and memory needs.
@@ -224,6 +262,21 @@ typedef struct tpp_call {
  */
 TPP_API tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
                                    tpp_layer_info *out);
+
+/**
+ * Memory of calls with TPP_CALL_NO_GRAD.
+ *
+ * @param batch,seq shape of a call, >= 0, as in tpp_layer_query.
+ * @param cache_seq tokens of a sequence that the cache is to have room for; 0: calls without a cache.
+ * @param out       size must be set. cache_bytes depends on batch and cache_seq alone.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; TPP_ERR_UNSUPPORTED (with a cache, for attention
+ *         that sees later tokens, TPP_ATTENTION_FULL, or with env.context).
+ *
+ * Memory: the cache of attention is 2 * batch * cache_seq * kv_heads * head_cols / t elements, where
+ * kv_heads counts every copy. Threads: any. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_serve_query(const tpp_layer *layer, int64_t batch, int64_t seq,
+                                         int64_t cache_seq, tpp_serve_info *out);
 
 /**
  * One parameter. The order of a layer's parameters is the same under every split, but not promised
@@ -248,7 +301,8 @@ TPP_API tpp_status tpp_layer_init(const tpp_layer *layer, void *params, uint64_t
  * Compute call.out from call.in.
  *
  * @return TPP_OK; TPP_ERR_INVALID (shape, type or NULL: names the field); TPP_ERR_TOO_SMALL (names
- *         the need); TPP_ERR_RANGE (a token id or target outside the vocabulary); a comm failure.
+ *         the need; also when past and the new tokens of a sequence are more than cache_seq);
+ *         TPP_ERR_RANGE (a token id or target outside the vocabulary); a comm failure.
  *
  * Comm: see the layer's _create. Memory: none allocated. Since: 0.1.
  */

@@ -77,6 +77,31 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
         !tpp__arena_fits(&saved) || !tpp__arena_fits(&core) || !tpp__arena_fits(&sums);
 }
 
+static void serve(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq,
+                  tpp__serve *out) {
+    int64_t tokens = batch * seq;
+    tpp__arena saved = tpp__arena_counting();
+    take_saved(layer, tokens, &saved);
+    tpp__arena heads = saved, turn = saved, sums = saved;
+    tpp__attention_heads_scratch(layer, tokens, cache_seq > 0 ? cache_seq : seq, &heads);
+    tpp__attention_turn_scratch(layer, &turn);
+    tpp__block_sum_scratch(layer, tokens * layer->out_cols, &sums);
+    out->scratch = heads.used > sums.used ? heads.used : sums.used;
+    out->scratch = turn.used > out->scratch ? turn.used : out->scratch;
+    out->cache = tpp__attention_cache_bytes(layer, batch, cache_seq);
+    out->overflow = !tpp__arena_fits(&heads) || !tpp__arena_fits(&sums) || out->cache == INT64_MAX;
+    if (cache_seq > 0 && attention_of(layer)->full)
+        out->failed = tpp__fail(TPP_ERR_UNSUPPORTED,
+                                "cache_seq = %lld: attention with TPP_ATTENTION_FULL sees later "
+                                "tokens, so it cannot keep earlier ones in a cache",
+                                (long long)cache_seq);
+    if (cache_seq > 0 && layer->context)
+        out->failed = tpp__fail(TPP_ERR_UNSUPPORTED,
+                                "cache_seq = %lld with env.context: a cache is of whole sequences, "
+                                "and those of this layer are spread over ranks",
+                                (long long)cache_seq);
+}
+
 static tpp__linear_shape in_shape(const tpp_layer *layer, const tpp__work *work, int32_t index) {
     return (tpp__linear_shape){work->tokens, layer->in_cols, tpp__attention_cols(layer, index)};
 }
@@ -106,6 +131,8 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     if (status != TPP_OK)
         return status;
     tpp__attention_turn_forward(layer, work, &saved);
+    if (work->cache)
+        tpp__attention_cache_add(layer, work, &saved.qkv);
     status = tpp__attention_heads_forward(layer, work, &saved);
     if (status == TPP_OK)
         status = tpp__row_forward(layer, out, saved.heads, tpp__param_of(layer, work, self->out),
@@ -178,4 +205,4 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
 }
 
 const tpp__layer_ops tpp__attention_ops = {
-    .needs = needs_of, .forward = forward, .backward = backward};
+    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};

@@ -39,6 +39,16 @@ static tpp__place place_of(const tpp_layer *layer, const tpp__projected *project
                                 section == TPP__Q ? head : head / group);
 }
 
+/* K or V that query head `head` of a sequence meets: those of this call, or all in the cache. */
+static tpp__place met_by(const tpp_layer *layer, const tpp__work *work,
+                         const tpp__attention_saved *saved, tpp__sequence sequence, int32_t section,
+                         int64_t head) {
+    int64_t group = group_of((const tpp__attention_layer *)layer);
+    if (work->cache)
+        return tpp__attention_cached(layer, work, sequence.index, section, head / group);
+    return place_of(layer, &saved->qkv, sequence, section, head);
+}
+
 /* Head `head` of a sequence. */
 static tpp__attention head_of(const tpp_layer *layer, const tpp__work *work,
                               const tpp__attention_saved *saved, tpp__sequence sequence,
@@ -46,13 +56,15 @@ static tpp__attention head_of(const tpp_layer *layer, const tpp__work *work,
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
     int64_t cols = tpp__attention_heads_cols(layer);
     tpp__place q = place_of(layer, &saved->qkv, sequence, TPP__Q, head);
-    tpp__place k = place_of(layer, &saved->qkv, sequence, TPP__K, head);
-    tpp__place v = place_of(layer, &saved->qkv, sequence, TPP__V, head);
+    tpp__place k = met_by(layer, work, saved, sequence, TPP__K, head);
+    tpp__place v = met_by(layer, work, saved, sequence, TPP__V, head);
+    int64_t before = work->cache ? sequence.past : 0; /* keys of earlier calls */
     return (tpp__attention){
         .gemm = &layer->gemm,
         .dtype = layer->dtype,
         .seq = sequence.count,
-        .keys = sequence.count,
+        .keys = before + sequence.count,
+        .offset = before,
         .window = self->window,
         .full = self->full,
         .width = self->head_cols,
@@ -69,9 +81,9 @@ static tpp__attention head_of(const tpp_layer *layer, const tpp__work *work,
     };
 }
 
-static int64_t core_bytes(const tpp_layer *layer, int64_t seq) {
+static int64_t core_bytes(const tpp_layer *layer, int64_t keys) {
     const tpp__attention_layer *self = (const tpp__attention_layer *)layer;
-    return tpp__kern_attention_scratch(layer->dtype, seq, self->head_cols);
+    return tpp__kern_attention_scratch(layer->dtype, keys, self->head_cols);
 }
 
 static bool over_ring(const tpp_layer *layer) {
@@ -95,7 +107,8 @@ tpp_status tpp__attention_heads_forward(const tpp_layer *layer, const tpp__work 
         return over_ring(layer) ? tpp__attention_ring_forward(layer, work, saved)
                                 : tpp__attention_exchange_forward(layer, work, saved);
     tpp__arena arena = work->scratch;
-    void *scratch = tpp__arena_take(&arena, core_bytes(layer, work->seq), 1);
+    int64_t keys = work->cache ? work->cache_seq : work->seq; /* as in serve */
+    void *scratch = tpp__arena_take(&arena, core_bytes(layer, keys), 1);
     tpp_status status = TPP_OK;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch && status == TPP_OK;
          s = tpp__sequence_next(work, s)) {

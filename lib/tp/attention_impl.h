@@ -4,7 +4,8 @@
 
 /* What the files of attention share: attention.c makes the projections, attention_turn.c what is done
  * to Q and K before they meet (QK-norm, rotary positions), attention_heads.c what is done head by
- * head; attention_desc.c reads the descriptor, attention_new.c makes the layer.
+ * head, attention_cache.c where keys and values are kept; attention_desc.c reads the descriptor,
+ * attention_new.c makes the layer.
  *
  * Q, K and V come from one product, with the three sections side by side in each block, or from
  * three: with fewer K/V heads sections of different widths would not fit one shard map. */
@@ -80,7 +81,16 @@ void tpp__attention_turn_backward(const tpp_layer *layer, const tpp__work *work,
                                   const tpp__attention_saved *saved, const tpp__projected *grads,
                                   char *sums, tpp__arena scratch);
 
-/* Counts on `arena` what the calls below need of work->scratch. */
+/* The cache: of each sequence K, then V, head by head, [cache_seq, head_cols]. Bytes of it; the keys
+ * or values of a head; what a call brings, behind what it knows already. */
+int64_t tpp__attention_cache_bytes(const tpp_layer *layer, int64_t batch, int64_t cache_seq);
+tpp__place tpp__attention_cached(const tpp_layer *layer, const tpp__work *work, int64_t sequence,
+                                 int32_t section, int64_t number);
+void tpp__attention_cache_add(const tpp_layer *layer, const tpp__work *work,
+                              const tpp__projected *projected);
+
+/* Counts on `arena` what the calls below need of work->scratch: `seq` is that of
+ * the keys. */
 void tpp__attention_heads_scratch(const tpp_layer *layer, int64_t tokens, int64_t seq,
                                   tpp__arena *arena);
 

@@ -24,6 +24,7 @@ static const block_layer *block_of(const tpp_layer *layer) {
 typedef struct block_memory {
     char *normed1, *middle, *normed2;
     char *own[PARTS];
+    tpp__arena rest; /* without backward: scratch behind the matrices */
 } block_memory;
 
 /* `saved` chooses which of a part's needs lies behind the matrices: saved, or split. */
@@ -67,6 +68,20 @@ static void needs_of(const tpp_layer *block, int64_t batch, int64_t seq, tpp__ne
         !tpp__arena_fits(&saved) || !tpp__arena_fits(&split) || !tpp__arena_fits(&scratch);
 }
 
+static void serve(const tpp_layer *block, int64_t batch, int64_t seq, int64_t cache_seq,
+                  tpp__serve *out) {
+    tpp__arena scratch = tpp__arena_counting();
+    tpp__needs none[PARTS] = {{0}};
+    take(block, none, batch * seq, true, &scratch);
+    for (int32_t i = 0; i < PARTS; i++) {
+        tpp__serve part = tpp__layer_serve(block->children[i], batch, seq, cache_seq);
+        tpp__serve_join(out, &part); /* only the attention has a cache */
+    }
+    tpp__arena_take(&scratch, out->scratch, 1);
+    out->scratch = scratch.used;
+    out->overflow |= !tpp__arena_fits(&scratch);
+}
+
 /* The work of a part on `in`, `out` or the gradients of these. */
 static tpp__work part_work(const tpp_layer *block, const tpp__work *work, const block_memory *saved,
                            int32_t part) {
@@ -83,7 +98,9 @@ static tpp_status run_forward(const tpp_layer *block, const tpp__work *work,
                               const block_memory *saved, int32_t part, void *out) {
     tpp__work own = part_work(block, work, saved, part);
     own.out = out;
-    return block->children[part]->ops->forward(block->children[part], &own);
+    if (work->no_grad)
+        own.scratch = saved->rest;
+    return tpp__layer_forward(block->children[part], &own);
 }
 
 /* y = x + what dropout leaves of y. */
@@ -95,10 +112,12 @@ static void join(const tpp_layer *block, const tpp__work *work, const tpp__drop 
 }
 
 static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
-    tpp__needs needs[PARTS];
-    tpp__arena arena = tpp__arena_over(work->saved, INT64_MAX);
-    part_needs(block, work->batch, work->seq, needs);
+    tpp__needs needs[PARTS] = {{0}};
+    tpp__arena arena = work->no_grad ? work->scratch : tpp__arena_over(work->saved, INT64_MAX);
+    if (!work->no_grad)
+        part_needs(block, work->batch, work->seq, needs);
     block_memory saved = take(block, needs, work->tokens, true, &arena);
+    saved.rest = arena;
     tpp_status status = run_forward(block, work, &saved, NORM1, saved.normed1);
     if (status == TPP_OK)
         status = run_forward(block, work, &saved, ATTENTION, saved.middle);
@@ -181,7 +200,8 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
     return status;
 }
 
-static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
+static const tpp__layer_ops ops = {
+    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
 
 static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, const char *name,
                             tpp_layer **out) {

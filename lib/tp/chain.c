@@ -76,11 +76,49 @@ static tpp__work child_work(const tpp_layer *chain, const tpp__work *work, int32
     return child;
 }
 
+static void serve(const tpp_layer *chain, int64_t batch, int64_t seq, int64_t cache_seq,
+                  tpp__serve *out) {
+    tpp__arena scratch = tpp__arena_counting();
+    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
+    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
+    for (int32_t i = 0; i < chain->child_count; i++) {
+        tpp__serve child = tpp__layer_serve(chain->children[i], batch, seq, cache_seq);
+        tpp__serve_join(out, &child);
+    }
+    tpp__arena_take(&scratch, out->scratch, 1);
+    out->scratch = scratch.used;
+    out->overflow |= !tpp__arena_fits(&scratch);
+}
+
+/* Without backward: two flows alternate, and each layer has its own part of the cache. */
+static tpp_status forward_only(const tpp_layer *chain, const tpp__work *work) {
+    tpp__work child = *work;
+    tpp__arena cache = tpp__arena_over(work->cache, INT64_MAX);
+    tpp_status status = TPP_OK;
+    void *pair[2];
+    for (int32_t i = 0; i < 2; i++)
+        pair[i] = tpp__arena_take(&child.scratch, work->tokens * widest_flow(chain), chain->width);
+    for (int32_t i = 0; i < chain->child_count && status == TPP_OK; i++) {
+        const tpp_layer *layer = chain->children[i];
+        tpp__serve own = tpp__layer_serve(layer, work->batch, work->seq, work->cache_seq);
+        child.in = i > 0 ? pair[(i - 1) % 2] : work->in;
+        child.out = i < chain->child_count - 1 ? pair[i % 2] : work->out;
+        child.params = work->params + chain->child_state[i];
+        child.cache = tpp__arena_take(&cache, own.cache, 1);
+        child.tied_params = work->tied_params;
+        tpp__tied_point(chain, layer, work, &child);
+        status = tpp__layer_forward(layer, &child);
+    }
+    return status;
+}
+
 static tpp_status forward(const tpp_layer *chain, const tpp__work *work) {
     tpp_status status = TPP_OK;
+    if (work->no_grad)
+        return forward_only(chain, work);
     for (int32_t i = 0; i < chain->child_count && status == TPP_OK; i++) {
         tpp__work child = child_work(chain, work, i);
-        status = chain->children[i]->ops->forward(chain->children[i], &child);
+        status = tpp__layer_forward(chain->children[i], &child);
     }
     return status;
 }
@@ -144,7 +182,8 @@ static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, in
     return TPP_OK;
 }
 
-static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
+static const tpp__layer_ops ops = {
+    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
 
 static int32_t count_params(tpp_layer *const *layers, int32_t count) {
     int32_t params = 0;

@@ -109,6 +109,20 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
     return tpp__sized_write(out, &info, sizeof info, "out");
 }
 
+tpp_status tpp_layer_serve_query(const tpp_layer *layer, int64_t batch, int64_t seq,
+                                 int64_t cache_seq, tpp_serve_info *out) {
+    tpp__serve serve = {0};
+    if (!layer)
+        return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
+    tpp_status status = check_shape(batch, seq);
+    if (status == TPP_OK)
+        status = tpp__serve_needs(layer, batch, seq, cache_seq, &serve);
+    if (status != TPP_OK)
+        return status;
+    tpp_serve_info info = {.scratch_bytes = serve.scratch, .cache_bytes = serve.cache};
+    return tpp__sized_write(out, &info, sizeof info, "out");
+}
+
 tpp_status tpp_layer_param(const tpp_layer *layer, int32_t index, tpp_param_info *out) {
     if (!layer)
         return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
@@ -196,13 +210,48 @@ static tpp_status check_mats(const tpp_layer *layer, const tpp_call *call, door 
     return status;
 }
 
+/* Memory of a call with TPP_CALL_NO_GRAD. */
+static tpp_status check_serving(const tpp_layer *layer, const tpp_call *call, door want) {
+    tpp__serve serve = {0};
+    if (!want.forward)
+        return tpp__fail(
+            TPP_ERR_INVALID,
+            "call.flags has TPP_CALL_NO_GRAD, and a backward needs what such a forward "
+            "does not save");
+    tpp_status status = tpp__serve_needs(layer, call->batch, call->seq, call->cache_seq, &serve);
+    if (status == TPP_OK && call->cache_seq > 0)
+        status = tpp__check_cached(call);
+    if (status == TPP_OK)
+        status = check_memory("cache", call->cache, call->cache_bytes, serve.cache);
+    if (status == TPP_OK)
+        status = check_memory("scratch", call->scratch, call->scratch_bytes, serve.scratch);
+    return status;
+}
+
+static tpp_status check_training(const tpp_layer *layer, const tpp_call *call, door want,
+                                 int64_t *saved) {
+    tpp__needs needs = {0};
+    if (call->cache || call->cache_seq != 0)
+        return tpp__fail(
+            TPP_ERR_INVALID,
+            "call.cache without TPP_CALL_NO_GRAD in call.flags: what a cache holds has "
+            "no gradients");
+    bool halves = !want.forward && want.parts != TPP__BOTH;
+    tpp_status status = needs_of(layer, call->batch, call->seq, &needs);
+    if (status == TPP_OK)
+        status = check_memory("saved", call->saved, call->saved_bytes,
+                              needs.saved + (halves ? needs.split : 0));
+    if (status == TPP_OK)
+        status = check_memory("scratch", call->scratch, call->scratch_bytes, needs.scratch);
+    *saved = needs.saved;
+    return status;
+}
+
 static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door want,
                              tpp__work *work) {
-    tpp__needs needs = {0};
-    int64_t tokens = 0;
+    int64_t tokens = 0, saved = 0;
+    bool serving = call->flags & TPP_CALL_NO_GRAD;
     tpp_status status = check_shape(call->batch, call->seq);
-    if (status == TPP_OK)
-        status = needs_of(layer, call->batch, call->seq, &needs);
     if (status == TPP_OK)
         status = check_context(layer, call);
     if (status == TPP_OK)
@@ -211,12 +260,9 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
         status = check_mats(layer, call, want, tokens);
     if (status == TPP_OK)
         status = check_state(layer, call, want);
-    bool halves = !want.forward && want.parts != TPP__BOTH;
     if (status == TPP_OK)
-        status = check_memory("saved", call->saved, call->saved_bytes,
-                              needs.saved + (halves ? needs.split : 0));
-    if (status == TPP_OK)
-        status = check_memory("scratch", call->scratch, call->scratch_bytes, needs.scratch);
+        status =
+            serving ? check_serving(layer, call, want) : check_training(layer, call, want, &saved);
     if (status != TPP_OK)
         return status;
     *work = (tpp__work){
@@ -230,7 +276,7 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
         .params = call->params,
         .grads = call->grads,
         .saved = call->saved,
-        .split = halves ? (char *)call->saved + needs.saved : NULL,
+        .split = want.forward || want.parts == TPP__BOTH ? NULL : (char *)call->saved + saved,
         .scratch = tpp__arena_over(call->scratch, call->scratch_bytes),
         .targets = call->targets,
         .weights = call->weights,
@@ -238,6 +284,9 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
         .lengths = call->lengths,
         .past = call->past,
         .dropout_seed = call->dropout_seed,
+        .no_grad = serving,
+        .cache = call->cache_seq > 0 ? call->cache : NULL,
+        .cache_seq = call->cache_seq,
     };
     return TPP_OK;
 }
@@ -268,7 +317,7 @@ static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want
                          "holds both");
     tpp_call call;
     tpp__work work;
-    tpp_status status = tpp__sized_read(&call, sizeof call, 0, given, "call");
+    tpp_status status = tpp__sized_read(&call, sizeof call, TPP_CALL_NO_GRAD, given, "call");
     if (status == TPP_OK)
         status = check_call(layer, &call, want, &work);
     if (status != TPP_OK)
@@ -280,7 +329,7 @@ static tpp_status enter(const tpp_layer *layer, const tpp_call *given, door want
     }
     if (layer->blas_single)
         tpp_blas_single_begin();
-    status = want.forward ? layer->ops->forward(layer, &work)
+    status = want.forward ? tpp__layer_forward(layer, &work)
                           : tpp__layer_backward(layer, &work, want.parts);
     if (layer->blas_single)
         tpp_blas_single_end();

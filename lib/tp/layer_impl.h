@@ -25,6 +25,14 @@ typedef struct tpp__needs {
     tpp_status failed; /* of a custom layer's query */
 } tpp__needs;
 
+/* Memory of a forward without a backward. */
+typedef struct tpp__serve {
+    int64_t cache; /* of keys and values; depends on batch and cache_seq alone */
+    int64_t scratch;
+    bool overflow;
+    tpp_status failed; /* of a layer that cannot use a cache, or of a custom layer's query */
+} tpp__serve;
+
 /* A checked call. All matrices are contiguous. */
 typedef struct tpp__work {
     int64_t batch, seq, tokens;
@@ -44,6 +52,9 @@ typedef struct tpp__work {
     char *tied_grads;
     const int32_t *lengths, *past; /* [batch] or NULL; see sequences.h */
     uint64_t dropout_seed;         /* 0: none */
+    bool no_grad;                  /* no backward comes: what is saved is not kept */
+    char *cache;                   /* of this layer */
+    int64_t cache_seq;             /* 0: no cache */
 } tpp__work;
 
 typedef struct tpp__layer_ops {
@@ -51,6 +62,10 @@ typedef struct tpp__layer_ops {
     tpp_status (*forward)(const tpp_layer *layer, const tpp__work *work);
     tpp_status (*backward)(const tpp_layer *layer, const tpp__work *work, int32_t parts);
     void (*destroy)(tpp_layer *layer); /* what the kind has beside its memory; NULL: nothing */
+    /* needs of work.no_grad: composite layers, and those with a cache; NULL: saved and scratch. serve
+     * is all 0 beforehand */
+    void (*serve)(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq,
+                  tpp__serve *serve);
 } tpp__layer_ops;
 
 typedef struct tpp__param {
@@ -147,7 +162,16 @@ void tpp__needs_join(tpp__needs *needs, const tpp__needs *child);
 
 /* Needs and calls of a child inside a composite layer. */
 tpp__needs tpp__layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq);
+tpp_status tpp__layer_forward(const tpp_layer *layer, const tpp__work *work);
 tpp_status tpp__layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+
+/* The same without backward (serve.c). `join` adds a child's cache, and takes the larger scratch. */
+tpp__serve tpp__layer_serve(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq);
+void tpp__serve_join(tpp__serve *serve, const tpp__serve *child);
+tpp_status tpp__serve_needs(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq,
+                            tpp__serve *serve);
+/* Does every sequence fit into the cache? */
+tpp_status tpp__check_cached(const tpp_call *call);
 
 /* FNV-1a of a name: the generator's key, the same under every split. */
 uint64_t tpp__name_key(const char *name);

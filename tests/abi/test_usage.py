@@ -36,6 +36,7 @@ NAMES = {
 SPECIAL = {
     "head.h": {"layers": "tpp_layer **layers", "embedding": "tpp_embedding_desc embedding",
                "loss": "tpp_loss_desc loss"},
+    "layer.h": {"memory": "void *memory", "seen": "int32_t seen"},
     "optim.h": {"grads": "void *grads", "scratch": "void *scratch"},
     "shard.h": {"params": "char *params"},
     "stage.h": {"params": "const void **params"},

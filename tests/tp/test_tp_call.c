@@ -147,7 +147,7 @@ static void test_sized(void **state) {
         longer.more[15] = 1;
         refuse(&r, runs[i], &longer.call, TPP_ERR_TOO_NEW, "call");
         longer.call.size = sizeof longer.call;
-        longer.call.flags = 1;
+        longer.call.flags = 2;
         refuse(&r, runs[i], &longer.call, TPP_ERR_TOO_NEW, "flags");
         refuse(&r, runs[i], NULL, TPP_ERR_INVALID, "call");
         assert_int_equal(runs[i](NULL, &r.call), TPP_ERR_INVALID);

@@ -54,7 +54,7 @@ typedef struct tpp_stage_desc {
     int64_t batch; /**< sequences of a micro-batch, >= 1 */
     int64_t seq;   /**< tokens of a sequence, >= 1 */
     /** gradient of the step's loss by what the loss layer gives (one token's loss, their sum, their
-     * mean); 0: 1 / (micros * rows): of a token's loss 1 / (micros * batch * seq), of a sum or a mean
+     * mean); 0: 1 / (micros * rows): of a token's loss 1 / (tokens of the step), of a sum or a mean
      * over each micro-batch 1 / micros */
     double loss_weight;
     /** tensor-parallel group, aborted when a run fails; NULL: that of layers[0] */
@@ -92,6 +92,20 @@ TPP_API tpp_status tpp_stage_set_data(tpp_stage *stage, const int32_t *ids, cons
  */
 TPP_API tpp_status tpp_stage_set_weights(tpp_stage *stage, const double *weights,
                                          double weight_sum);
+
+/**
+ * Set the lengths of the sequences of the next steps (tpp_call.lengths, tpp_call.past), until it is
+ * called again; without, each has seq tokens, and positions begin at 0. The tokens of a micro-batch
+ * then lie one behind the other from the beginning of its batch * seq ids, targets and weights; those
+ * behind them are not looked at. Messages keep their size, zeros behind the tokens. With loss_weight 0 a
+ * token's loss counts 1 / (tokens of the step).
+ *
+ * @param lengths [micros, batch], 0 .. seq; must stay until the steps are over; NULL: seq each.
+ * @param past    [micros, batch], >= 0, likewise; NULL: 0.
+ * @return TPP_OK; TPP_ERR_INVALID (names the sequence and the micro-batch). Since: 0.1.
+ */
+TPP_API tpp_status tpp_stage_set_lengths(tpp_stage *stage, const int32_t *lengths,
+                                         const int32_t *past);
 
 /**
  * Set the seed of dropout (dropout.h) of the next steps, until it is called again; without, nothing is

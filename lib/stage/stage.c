@@ -82,16 +82,8 @@ static void fill(tpp_stage *stage, const tpp_stage_desc *desc) {
         stage->grads[c] = desc->grads[c];
         stage->infos[c].size = sizeof stage->infos[c];
         tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &stage->infos[c]);
-        int64_t rows = stage->infos[c].out_rows;
-        double weight =
-            desc->loss_weight != 0 ? desc->loss_weight : 1 / ((double)desc->micros * (double)rows);
-        for (int64_t i = 0; i < rows && stage->infos[c].targets; i++) {
-            if (stage->infos[c].out_dtype == TPP_F32)
-                ((float *)(void *)stage->slopes)[i] = (float)weight;
-            else
-                ((double *)(void *)stage->slopes)[i] = weight;
-        }
     }
+    tpp__stage_fill_slopes(stage);
 }
 
 tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
@@ -114,6 +106,7 @@ tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
     start.micros = desc.micros;
     start.slots = desc.slots;
     start.halves = desc.halves != 0;
+    start.loss_weight = desc.loss_weight;
     start.batch = desc.batch;
     start.seq = desc.seq;
     tpp__arena arena = tpp__arena_counting();

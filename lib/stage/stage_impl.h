@@ -18,6 +18,9 @@ struct tpp_stage {
     const double *weights;        /* of its tokens; NULL: 1 */
     double weight_sum;
     uint64_t dropout_seed; /* 0: none */
+    double loss_weight;    /* 0: by the rule in stage.h */
+    /* [micros, batch], of the next steps; NULL: seq each, 0 */
+    const int32_t *lengths, *past;
     const tpp_layer **layers;
     const void **params;
     void **grads;
@@ -32,5 +35,11 @@ struct tpp_stage {
     char *slopes;       /* gradients of them: as many times loss_weight */
     double *sums;       /* [micros] */
 };
+
+/* Tokens of a micro-batch. */
+int64_t tpp__stage_tokens(const tpp_stage *stage, int32_t micro);
+
+/* stage->slopes from loss_weight, or from the number of tokens. */
+void tpp__stage_fill_slopes(tpp_stage *stage);
 
 #endif

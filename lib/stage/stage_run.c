@@ -2,6 +2,7 @@
 #include "stage/stage_impl.h"
 
 #include "base/check.h"
+#include "tp/layer_impl.h"
 
 #include <string.h>
 
@@ -22,20 +23,35 @@ static uint64_t dropout_seed_of(const tpp_stage *stage, int32_t micro) {
     return seed != 0 ? seed : 1;
 }
 
+/* Rows of a job's input and output. */
+typedef struct height {
+    int64_t in, out;
+} height;
+
+static height height_of(const tpp_stage *stage, const tpp_stage_call *job) {
+    int64_t tokens = tpp__stage_tokens(stage, job->micro);
+    return (height){tokens, stage->layers[job->chunk]->one_row ? 1 : tokens};
+}
+
+static const int32_t *of_micro(const tpp_stage *stage, const int32_t *numbers, int32_t micro) {
+    return numbers ? numbers + micro * stage->batch : NULL;
+}
+
 static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
     const tpp_layer_info *info = &stage->infos[job->chunk];
-    int64_t tokens = stage->batch * stage->seq, at = (int64_t)job->micro * tokens;
+    int64_t at = job->micro * stage->batch * stage->seq;
+    height rows = height_of(stage, job);
     const void *in = info->in_dtype == TPP_I32 ? stage->ids + at : job->in;
     tpp_call call = {
         .size = sizeof call,
         .batch = stage->batch,
         .seq = stage->seq,
-        .in = view(in, tokens, info->in_cols, info->in_dtype),
-        .out = view(info->targets ? stage->losses : job->out, info->out_rows, info->out_cols,
+        .in = view(in, rows.in, info->in_cols, info->in_dtype),
+        .out = view(info->targets ? stage->losses : job->out, rows.out, info->out_cols,
                     info->out_dtype),
-        .grad_out = view(info->targets ? stage->slopes : job->grad_out, info->out_rows,
-                         info->out_cols, info->out_dtype),
-        .grad_in = view(job->grad_in, tokens, info->in_cols, info->in_dtype),
+        .grad_out = view(info->targets ? stage->slopes : job->grad_out, rows.out, info->out_cols,
+                         info->out_dtype),
+        .grad_in = view(job->grad_in, rows.in, info->in_cols, info->in_dtype),
         .params = stage->params[job->chunk],
         .grads = stage->grads[job->chunk],
         .saved = stage->saved + job->slot * stage->saved_bytes,
@@ -45,15 +61,17 @@ static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
         .targets = stage->targets ? stage->targets + at : NULL,
         .weights = stage->weights ? stage->weights + at : NULL,
         .weight_sum = stage->weight_sum,
+        .lengths = of_micro(stage, stage->lengths, job->micro),
+        .past = of_micro(stage, stage->past, job->micro),
         .dropout_seed = dropout_seed_of(stage, job->micro),
     };
     return call;
 }
 
 /* Sum of what the layer gave, in order. */
-static double sum_losses(const tpp_stage *stage, const tpp_layer_info *info) {
+static double sum_losses(const tpp_stage *stage, const tpp_layer_info *info, int64_t count) {
     double sum = 0;
-    for (int64_t i = 0; i < info->out_rows; i++)
+    for (int64_t i = 0; i < count; i++)
         sum += info->out_dtype == TPP_F32 ? (double)((float *)(void *)stage->losses)[i]
                                           : ((double *)(void *)stage->losses)[i];
     return sum;
@@ -88,6 +106,13 @@ static tpp_status check_flow(const tpp_stage *stage, const tpp_stage_call *job, 
                      (long long)count, tpp__dtype_name(dtype));
 }
 
+/* Rows of a message behind the tokens. */
+static void clear_rest(void *message, int64_t used, int64_t rows, int64_t cols, tpp_dtype dtype) {
+    int64_t row = cols * tpp__dtype_bytes(dtype);
+    if (message && used < rows)
+        memset((char *)message + used * row, 0, (size_t)((rows - used) * row));
+}
+
 typedef tpp_status (*layer_call)(const tpp_layer *layer, const tpp_call *call);
 
 static tpp_status run(tpp_stage *stage, const tpp_stage_call *job, layer_call work) {
@@ -101,6 +126,11 @@ static tpp_status run(tpp_stage *stage, const tpp_stage_call *job, layer_call wo
                             info->out_dtype);
     if (status != TPP_OK)
         return status;
+    int64_t rows = stage->batch * stage->seq;
+    height used = height_of(stage, job);
+    if (!info->targets) /* nobody else writes to the rest of a message */
+        clear_rest(job->out, used.out, rows, info->out_cols, info->out_dtype);
+    clear_rest(job->grad_in, used.in, rows, info->in_cols, info->in_dtype);
     tpp_call call = call_of(stage, job);
     return work(stage->layers[job->chunk], &call);
 }
@@ -109,7 +139,8 @@ static tpp_status forward(void *ctx, const tpp_stage_call *job) {
     tpp_stage *stage = ctx;
     tpp_status status = run(stage, job, tpp_layer_forward);
     if (status == TPP_OK && stage->infos[job->chunk].targets)
-        stage->sums[job->micro] = sum_losses(stage, &stage->infos[job->chunk]);
+        stage->sums[job->micro] =
+            sum_losses(stage, &stage->infos[job->chunk], height_of(stage, job).out);
     return status;
 }
 

@@ -257,6 +257,7 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
         seat_open(&seats[i], l, schedule, i / l->tp);
         check(tpp_stage_set_data(seats[i].stage, ids, targets));
         check(tpp_stage_set_dropout(seats[i].stage, l->dropout_seed));
+        check(tpp_stage_set_lengths(seats[i].stage, l->lengths, l->past));
         ranks[i] =
             (tpp_run_rank){.comm = seats[i].pp, .ops = tpp_stage_ops_get(), .ctx = seats[i].stage};
     }

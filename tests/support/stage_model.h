@@ -19,6 +19,7 @@ typedef struct stage_layout {
     uint64_t dropout_seed;
     int32_t custom; /* 1: a custom layer behind each block */
     int32_t reserved0;
+    const int32_t *lengths, *past; /* [STAGE_SEQUENCES]; NULL: STAGE_SEQ each; 0 */
 } stage_layout;
 
 enum {

@@ -104,6 +104,27 @@ static void empty_batches_are_quick_and_bounded(void **state) {
     tpp_layer_destroy(layer);
 }
 
+/* A loss that is one number is 0 then, in the type that losses have. */
+static void the_sum_of_no_losses_is_zero(void **state) {
+    static const tpp_dtype types[] = {TPP_F32, TPP_F64, TPP_BF16};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        tpp_layer_env env = {.size = sizeof env, .dtype = types[i]};
+        tpp_loss_desc desc = {.size = sizeof desc, .vocab = 3, .reduction = TPP_LOSS_SUM};
+        tpp_layer *layer;
+        char out[8], zero[8] = {0};
+        memset(out, 0xff, sizeof out);
+        assert_int_equal(tpp_loss_create(&layer, &env, &desc), TPP_OK);
+        tpp_call call = {.size = sizeof call, .seq = 4};
+        call.in = (tpp_mat){.cols = 3, .dtype = types[i]};
+        call.out = (tpp_mat){.data = out, .rows = 1, .cols = 1};
+        call.out.dtype = types[i] == TPP_F64 ? TPP_F64 : TPP_F32;
+        assert_int_equal(tpp_layer_forward(layer, &call), TPP_OK);
+        assert_memory_equal(out, zero, types[i] == TPP_F64 ? 8 : 4);
+        tpp_layer_destroy(layer);
+    }
+}
+
 /* Fixed blocks are powers of two, so only these are offered. */
 static void valid_blocks_are_listed(void **state) {
     (void)state;
@@ -143,6 +164,7 @@ int main(void) {
         cmocka_unit_test(layer_stands_once_in_a_chain),
         cmocka_unit_test(failed_create_leaves_null),
         cmocka_unit_test(empty_batches_are_quick_and_bounded),
+        cmocka_unit_test(the_sum_of_no_losses_is_zero),
         cmocka_unit_test(valid_blocks_are_listed),
         cmocka_unit_test(first_failure_keeps_its_sentence),
     };

@@ -19,6 +19,7 @@ int64_t gather_width(const struct team *team) {
 
 static void shape(struct full_param *full, const struct team *team, const tpp_param_info *info) {
     full->name = info->name;
+    full->copy = (info->flags & TPP_PARAM_COPY) != 0;
     full->rows = info->shard.axis == TPP_AXIS_ROWS ? info->shard.valid : info->shard.rows;
     full->cols = info->shard.axis == TPP_AXIS_COLS ? info->shard.valid : info->shard.cols;
     full->bytes = full->rows * full->cols * gather_width(team);
@@ -47,15 +48,6 @@ struct full_param gather_shape(const struct team *team, int32_t param) {
     tpp_param_info info = describe(team_piece(team, param, 0), param);
     shape(&full, team, &info);
     return full;
-}
-
-void scatter_param(const struct team *team, int32_t param, const void *data) {
-    for (int32_t lane = 0; lane < team->layout.tp; lane++) {
-        const struct piece *piece = team_piece(team, param, lane);
-        tpp_param_info info = describe(piece, param);
-        char *local = (char *)piece->params + info.offset;
-        tpp_shard_split(&info.shard, data, local, team->config->dtype);
-    }
 }
 
 void gather_free(struct full_param *full) {

@@ -10,6 +10,7 @@ struct full_param {
     int64_t rows, cols;
     int64_t bytes;
     void *data;
+    int copy;        /* another parameter is the same, and counts */
     int lanes_agree; /* 0: ranks that should hold the same tensor do not */
 };
 
@@ -21,9 +22,6 @@ struct full_param gather_shape(const struct team *team, int32_t param);
 
 /* Bytes of an entry. */
 int64_t gather_width(const struct team *team);
-
-/* The way back: give every rank its part of a whole parameter, in memory of any alignment. */
-void scatter_param(const struct team *team, int32_t param, const void *data);
 
 void gather_free(struct full_param *full);
 

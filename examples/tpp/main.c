@@ -14,8 +14,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"train", "tpp train", "train a GPT on a text, split over tensor-parallel and pipeline ranks",
-     train_main},
+    {"train", "tpp train",
+     "train a language model on a text, split over tensor-parallel and pipeline ranks", train_main},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

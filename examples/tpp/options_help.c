@@ -32,7 +32,10 @@ static void default_text(char *out, size_t bytes, const struct option_row *row, 
         snprintf(out, bytes, " (default %" PRIu64 ")", *(const uint64_t *)(const void *)field);
     } else if (row->type == OPTION_CHOICE) {
         int32_t value = *(const int32_t *)(const void *)field;
-        snprintf(out, bytes, " (default %s)", option_choice_name(row->choices, value));
+        const char *name = option_choice_name(row->choices, value);
+        if (name) {
+            snprintf(out, bytes, " (default %s)", name);
+        }
     }
 }
 

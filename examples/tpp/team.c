@@ -124,9 +124,14 @@ int team_create(struct team *team, const struct train_config *config, const stru
 }
 
 static tpp_status set_data(struct team *team, const int32_t *ids, const int32_t *targets) {
+    /* Odd numbers are not 0, and another one is drawn with in every step. */
+    uint64_t seed = (team->config->seed + (uint64_t)team->steps) * 0xd1342543de82ef95u | 1;
     tpp_status status = TPP_OK;
     for (int32_t i = 0; i < team->layout.pp * team->layout.tp && status == TPP_OK; i++) {
         status = tpp_stage_set_data(team->workers[i].stage, ids, targets);
+        if (status == TPP_OK && team->config->dropout > 0) {
+            status = tpp_stage_set_dropout(team->workers[i].stage, seed);
+        }
     }
     return status;
 }

@@ -21,7 +21,7 @@ static void set_rule(struct traffic_row *row, const struct team *team, int32_t s
     row->rule_elements = wide * tokens * config->hidden;
     if (direction == TRAFFIC_FORWARD && last) {
         row->rule_calls += 2;
-        row->rule_elements += 3 * tokens;
+        row->rule_elements += (config->smoothing > 0 ? 4 : 3) * tokens;
     }
     row->other_calls = row->rule_calls - 2 * row->blocks;
 }
@@ -112,6 +112,6 @@ void traffic_print(FILE *out, const struct team *team) {
     print_layer(out, team);
     fprintf(out,
             "  rule: layers, embedding and head sum %" PRId32 " bytes of text x %" PRId32
-            " hidden, the loss 3 numbers a byte\n",
-            c->batch / c->micros * c->seq, c->hidden);
+            " hidden, the loss %d numbers a byte\n",
+            c->batch / c->micros * c->seq, c->hidden, c->smoothing > 0 ? 4 : 3);
 }

@@ -15,6 +15,7 @@
 #include "say.h"
 #include "stop.h"
 #include "train_json.h"
+#include "train_model.h"
 #include "train_pictures.h"
 #include "train_report.h"
 #include "weights.h"
@@ -24,8 +25,9 @@ enum { SAMPLES = 8 }; /* last steps that the pictures and the report look at */
 static const char HELP_HEAD[] =
     "usage: tpp train --data FILE [options]\n"
     "\n"
-    "Train a GPT on the bytes of a text, split over tensor-parallel and pipeline ranks that are\n"
-    "threads of this process. With --blocks the split does not change a single bit of it.\n";
+    "Train a language model on the bytes of a text, split over tensor-parallel and pipeline ranks\n"
+    "that are threads of this process. With --blocks the split does not change a single bit of "
+    "it.\n";
 
 static const char HELP_TAIL[] =
     "\n"
@@ -37,6 +39,10 @@ static const char HELP_TAIL[] =
     "  tpp train --data book.txt --layers 8 --pp 4 --chunks 2 --schedule interleaved \\\n"
     "      --micro-batches 8 --json >run.json\n"
     "      4 pipeline ranks with 2 pieces of the model each; everything as numbers\n"
+    "  tpp train --data book.txt --family llama --kv-heads 2 --ffn 352 --tp 2\n"
+    "      RMSNorm, SwiGLU, rotary positions, two query heads to a K/V head\n"
+    "  tpp train --data book.txt --model Qwen3-0.6B/config.json --load Qwen3-0.6B --seq 256\n"
+    "      a model as Hugging Face has it, trained on: its weights, of any floating type\n"
     "  tpp train --data book.txt --save book.safetensors\n"
     "  tpp train --data more.txt --load book.safetensors --tp 2\n"
     "      the trained weights are the start of another training, under another split\n"
@@ -64,7 +70,8 @@ static int load(struct training *t) {
     }
     code = code ? code : output_probe("trace", config->trace);
     code = code ? code : output_probe("gantt", config->gantt);
-    return code ? code : weights_probe(config->save);
+    code = code ? code : weights_probe(config->save);
+    return code ? code : weights_save_model(&config->desc, config->save_config);
 }
 
 static int make_teams(struct training *t) {
@@ -89,6 +96,9 @@ static int64_t count_numbers(const struct team *team) {
         tpp_param_info info = {0};
         info.size = sizeof info;
         tpp_layer_param(piece->layer, i - piece->first, &info);
+        if (info.flags & TPP_PARAM_COPY) {
+            continue;
+        }
         int64_t rows = info.shard.axis == TPP_AXIS_ROWS ? info.shard.valid : info.shard.rows;
         int64_t cols = info.shard.axis == TPP_AXIS_COLS ? info.shard.valid : info.shard.cols;
         numbers += rows * cols;
@@ -211,10 +221,12 @@ static void forget(struct training *t) {
 
 int train_main(int argc, char **argv) {
     struct train_config config = train_config_default();
+    train_config_clear_model(&config);
     int code = options_parse(train_options, &config, argc, argv);
     if (code == 0 && config.help) {
         return print_help();
     }
+    code = code ? code : train_model_make(&config);
     train_config_complete(&config);
     code = code ? code : train_config_check(&config);
     if (code) {

@@ -28,10 +28,15 @@ static const char *divisors(char out[LIST_BYTES], int32_t a, int32_t most) {
 
 static int check_model(const struct train_config *c) {
     char list[LIST_BYTES];
-    if (c->hidden % c->heads != 0) {
+    if (c->desc.head_cols == 0 && c->hidden % c->heads != 0) {
         return usage_error("--hidden %" PRId32 " is not a multiple of --heads %" PRId32
                            "; accepted for --heads: %s",
                            c->hidden, c->heads, divisors(list, c->hidden, 1024));
+    }
+    if (c->heads % c->kv_heads != 0) {
+        return usage_error("--kv-heads %" PRId32 " does not divide --heads %" PRId32
+                           "; accepted: %s",
+                           c->kv_heads, c->heads, divisors(list, c->heads, 1024));
     }
     if (c->micros < 1 || c->batch % c->micros != 0) {
         return usage_error("--micro-batches %" PRId32 " does not divide --batch %" PRId32
@@ -59,6 +64,24 @@ static int check_rates(const struct train_config *c) {
     return 0;
 }
 
+/* What else is cut into as many pieces as there are blocks, or ranks. */
+static int check_pieces(const struct train_config *c) {
+    char list[LIST_BYTES];
+    int32_t pieces = c->blocks ? c->blocks : c->tp;
+    const char *option = c->blocks ? "blocks" : "tp";
+    if (c->kv_heads % pieces != 0 && pieces % c->kv_heads != 0) {
+        return usage_error("--%s %" PRId32 " neither divides --kv-heads %" PRId32
+                           " nor is a multiple of it; accepted: its divisors %s, and multiples",
+                           option, pieces, c->kv_heads, divisors(list, c->kv_heads, MOST_RANKS));
+    }
+    if (c->ffn % pieces != 0) {
+        return usage_error("--ffn %" PRId32 " is not a multiple of --%s %" PRId32
+                           "; accepted for --%s: %s",
+                           c->ffn, option, pieces, option, divisors(list, c->ffn, MOST_RANKS));
+    }
+    return 0;
+}
+
 static int check_tensor_parallel(const struct train_config *c) {
     char list[LIST_BYTES];
     if (c->blocks & (c->blocks - 1)) {
@@ -81,7 +104,7 @@ static int check_tensor_parallel(const struct train_config *c) {
                            "; accepted for --tp: %s",
                            c->heads, c->tp, divisors(list, c->heads, MOST_RANKS));
     }
-    return 0;
+    return check_pieces(c);
 }
 
 static int check_pipeline(const struct train_config *c) {
@@ -122,9 +145,9 @@ static int is_same_file(const char *a, const char *b) {
 
 /* No two results in one file, and none in the text. Weights may be saved where they came from. */
 static int check_files(const struct train_config *c) {
-    const char *const paths[] = {c->data, c->trace, c->gantt, c->save};
-    static const char *const options[] = {"data", "trace", "gantt", "save"};
-    for (int i = 0; i < 4; i++) {
+    const char *const paths[] = {c->data, c->trace, c->gantt, c->save, c->save_config};
+    static const char *const options[] = {"data", "trace", "gantt", "save", "save-config"};
+    for (int i = 0; i < 5; i++) {
         for (int j = 0; j < i; j++) {
             if (paths[i] && paths[j] && is_same_file(paths[i], paths[j])) {
                 return usage_error("--%s and --%s both name %s; each needs a file of its own",

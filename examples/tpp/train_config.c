@@ -27,6 +27,25 @@ const struct option_choice dtype_choices[] = {
     {NULL, 0, 0},
 };
 
+const struct option_choice family_choices[] = {
+    {"gpt2", TPP_FAMILY_GPT2, 0},       {"llama", TPP_FAMILY_LLAMA, 0},
+    {"mistral", TPP_FAMILY_MISTRAL, 0}, {"qwen2", TPP_FAMILY_QWEN2, 0},
+    {"qwen3", TPP_FAMILY_QWEN3, 0},     {NULL, 0, 0},
+};
+
+const struct option_choice act_choices[] = {
+    {"gelu", TPP_ACT_GELU_TANH, 0}, {"gelu-erf", TPP_ACT_GELU_ERF, 0},
+    {"relu", TPP_ACT_RELU, 0},      {"squared-relu", TPP_ACT_SQUARED_RELU, 0},
+    {"silu", TPP_ACT_SILU, 0},      {"swiglu", TPP_ACT_SWIGLU, 0},
+    {"geglu", TPP_ACT_GEGLU, 0},    {NULL, 0, 0},
+};
+
+const struct option_choice norm_choices[] = {
+    {"layer", TPP_NORM_LAYER, 0},
+    {"rms", TPP_NORM_RMS, 0},
+    {NULL, 0, 0},
+};
+
 #define AT(field) offsetof(struct train_config, field)
 #define HEADING(text)                                                                              \
     { OPTION_HEADING, NULL, NULL, text, 0, 0, 0, NULL }
@@ -44,9 +63,28 @@ const struct option_choice dtype_choices[] = {
 const struct option_row train_options[] = {
     HEADING("Text and model"),
     PATH("data", data, "text to learn, read as bytes; required"),
+    PATH("model", model,
+         "config.json of a GPT-2, Llama, Mistral, Qwen2 or Qwen3 model, as Hugging Face has it: "
+         "instead of the options from here to --tied"),
+    CHOICE("family", family, family_choices,
+           "gpt2, llama, mistral, qwen2 or qwen3: norm, activation, positions, biases, and the "
+           "names of tensors in files"),
     INT("layers", layers, 1, 1024, "transformer blocks"),
     INT("hidden", hidden, 1, 65536, "width of the model, a multiple of --heads"),
     INT("heads", heads, 1, 1024, "attention heads, a multiple of --tp and --blocks"),
+    INT("kv-heads", kv_heads, 1, 1024, "K/V heads, a divisor of --heads (default --heads)"),
+    INT("head-cols", head_cols, 1, 65536, "width of a head (default --hidden / --heads)"),
+    INT("ffn", ffn, 1, 1 << 20, "width of the MLP (default 4 x --hidden)"),
+    CHOICE("act", act, act_choices,
+           "gelu, gelu-erf, relu, squared-relu, silu, or gated: swiglu, geglu (default the "
+           "family's)"),
+    CHOICE("norm", norm, norm_choices, "layer or rms (default the family's)"),
+    REAL("rope", rope, 1, 1e12,
+         "base of rotary positions, in place of learned ones (default gpt2 none, others 10000)"),
+    INT("window", window, 1, 1 << 20, "bytes that a byte sees, itself included (default all)"),
+    FLAG("qk-norm", qk_norm, "norm of every head of Q and K (qwen3 has it)"),
+    FLAG("no-bias", no_bias, "no biases (only gpt2 and, for Q, K, V, qwen2 have some)"),
+    FLAG("tied", tied, "one table for embedding and output head"),
     INT("seq", seq, 1, 1 << 20, "bytes of a sequence; the text must be longer"),
     CHOICE("dtype", dtype, dtype_choices,
            "float32, float64, or bfloat16 with float32 sums and optimizer"),
@@ -65,8 +103,12 @@ const struct option_row train_options[] = {
         "steps until --lr is reached (default a tenth of --steps, at least 10)"),
     REAL("weight-decay", decay, 0, 10, "of matrices; biases and norms have none"),
     REAL("clip", clip, 0, 1e6, "largest norm of the gradient, 0 for none"),
+    REAL("dropout", dropout, 0, 0.99, "share of activations dropped, of embedding and blocks"),
+    REAL("label-smoothing", smoothing, 0, 0.99, "share of the target spread over all bytes"),
     PATH("load", load,
-         "begin with the weights of this file (safetensors, GPT-2's names), saved under any split"),
+         "begin with these weights, saved under any split: a safetensors file with the family's "
+         "names "
+         "as Hugging Face has them, an index of several (.json), or their folder"),
 
     HEADING("Split over ranks"),
     INT("tp", tp, 1, 256, "tensor-parallel ranks: every layer is cut into so many pieces"),
@@ -89,6 +131,8 @@ const struct option_row train_options[] = {
     PATH("gantt", gantt, "write a picture of one of the last steps (SVG): who did what and when"),
     PATH("trace", trace, "write the last steps for Perfetto or chrome://tracing (JSON)"),
     PATH("save", save, "write the weights at the end, also after Ctrl-C (safetensors)"),
+    PATH("save-config", save_config,
+         "write the model's config.json, as Hugging Face has it, before the training"),
     FLAG("json", json, "print one JSON object at the end on stdout, all else on stderr"),
     FLAG("quiet", quiet, "no progress on stderr"),
     FLAG("help", help, "this text"),
@@ -99,9 +143,12 @@ enum { LEAST_WARMUP = 10 }; /* AdamW overshoots in its first steps */
 
 struct train_config train_config_default(void) {
     return (struct train_config){
+        .family = TPP_FAMILY_GPT2,
         .layers = 4,
         .hidden = 128,
         .heads = 4,
+        .norm = -1,
+        .rope = -1,
         .seq = 64,
         .dtype = TPP_F32,
         .batch = 16,
@@ -119,6 +166,11 @@ struct train_config train_config_default(void) {
         .schedule = TPP_SCHEDULE_1F1B,
         .executor = EXECUTOR_THREADS,
     };
+}
+
+void train_config_clear_model(struct train_config *config) {
+    config->layers = config->hidden = config->heads = 0;
+    config->family = config->norm = -1;
 }
 
 int32_t train_config_width(const struct train_config *config) {

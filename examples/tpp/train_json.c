@@ -15,12 +15,32 @@ static void write_blas(struct json *j) {
     }
 }
 
-static void write_options(struct json *j, const struct train_config *c) {
-    json_object(j, "options");
-    json_string(j, "data", c->data);
+static void write_model(struct json *j, const struct train_config *c) {
+    const tpp_model_desc *m = &c->desc;
+    json_string(j, "family", option_choice_name(family_choices, m->family));
     json_int(j, "layers", c->layers);
     json_int(j, "hidden", c->hidden);
     json_int(j, "heads", c->heads);
+    json_int(j, "kv_heads", c->kv_heads);
+    json_int(j, "head_cols", c->head_cols);
+    json_int(j, "ffn", c->ffn);
+    json_string(j, "act", option_choice_name(act_choices, m->act));
+    json_string(j, "norm", option_choice_name(norm_choices, m->norm));
+    json_real(j, "rope", m->rope_theta);
+    json_int(j, "window", m->window);
+    json_bool(j, "qk_norm", (m->block_flags & TPP_BLOCK_QK_NORM) != 0);
+    json_bool(j, "no_bias", (m->block_flags & TPP_BLOCK_NO_BIAS) != 0);
+    json_bool(j, "tied", (m->flags & TPP_MODEL_TIED) != 0);
+    json_int(j, "vocab", m->vocab);
+}
+
+static void write_options(struct json *j, const struct train_config *c) {
+    json_object(j, "options");
+    json_string(j, "data", c->data);
+    if (c->model) {
+        json_string(j, "model", c->model);
+    }
+    write_model(j, c);
     json_int(j, "seq", c->seq);
     json_string(j, "dtype", option_choice_name(dtype_choices, c->dtype));
     json_int(j, "steps", c->steps);
@@ -31,6 +51,8 @@ static void write_options(struct json *j, const struct train_config *c) {
     json_int(j, "warmup", c->warmup);
     json_real(j, "weight_decay", c->decay);
     json_real(j, "clip", c->clip);
+    json_real(j, "dropout", c->dropout);
+    json_real(j, "label_smoothing", c->smoothing);
     json_int(j, "tp", c->tp);
     json_int(j, "pp", c->pp);
     json_int(j, "chunks", c->chunks);

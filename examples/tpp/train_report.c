@@ -23,9 +23,14 @@ void train_print_start(FILE *out, const struct training *t) {
             c->data, grouped(number, t->corpus.count), t->corpus.distinct, t->corpus.unigram,
             t->corpus.bigram);
     fprintf(out,
-            "model  GPT of %" PRId32 " layers, hidden %" PRId32 ", %" PRId32
-            " heads: %s parameters, %s\n",
-            c->layers, c->hidden, c->heads, grouped(number, t->numbers),
+            "model  %s of %" PRId32 " layers, hidden %" PRId32 ", ffn %" PRId32 " %s, %" PRId32
+            " heads",
+            option_choice_name(family_choices, c->family), c->layers, c->hidden, c->ffn,
+            option_choice_name(act_choices, c->act), c->heads);
+    if (c->kv_heads != c->heads) {
+        fprintf(out, " (%" PRId32 " K/V)", c->kv_heads);
+    }
+    fprintf(out, ": %s parameters, %s\n", grouped(number, t->numbers),
             option_choice_name(dtype_choices, c->dtype));
     fprintf(out, "step   %" PRId32 " sequences of %" PRId32 " bytes in %" PRId32 " micro-batches\n",
             c->batch, c->seq, c->micros);

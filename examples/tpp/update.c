@@ -45,6 +45,21 @@ static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
     return status;
 }
 
+/* The two copies of a tied table: all ranks are threads of this process, so that one of them can
+ * reach both. */
+static tpp_status sum_tied(void *arg, int32_t rank, int32_t lane) {
+    const struct job *job = arg;
+    const struct piece *ends[2] = {team_stage_piece(job->team, 0, lane),
+                                   team_stage_piece(job->team, job->team->stages - 1, lane)};
+    const tpp_layer *layers[2] = {ends[0]->layer, ends[1]->layer};
+    void *grads[2] = {ends[0]->grads, ends[1]->grads};
+    int32_t count = job->team->stages > 1 ? 2 : 1;
+    void *scratch = ends[0]->tied;
+    return rank > 0
+               ? TPP_OK
+               : tpp_layer_sum_tied(layers, grads, count, NULL, scratch, 2 * ends[0]->tied_bytes);
+}
+
 static tpp_status move(void *arg, int32_t rank, int32_t lane) {
     const struct job *job = arg;
     struct worker *worker = worker_of(job, rank, lane);
@@ -85,8 +100,15 @@ static double gradient_norm(struct team *team) {
 
 tpp_status update(struct team *team, double rate, double *norm) {
     struct job job = {.team = team};
-    tpp_status status =
-        tpp_executor_each(team->executor, team->layout.pp, team->layout.tp, squares, &job);
+    int32_t ranks = team->layout.pp;
+    int32_t lanes = team->layout.tp;
+    tpp_status status = TPP_OK;
+    if (team->config->desc.flags & TPP_MODEL_TIED) {
+        status = tpp_executor_each(team->executor, ranks, lanes, sum_tied, &job);
+    }
+    if (status == TPP_OK) {
+        status = tpp_executor_each(team->executor, ranks, lanes, squares, &job);
+    }
     if (status != TPP_OK) {
         return status;
     }

@@ -8,10 +8,10 @@
 struct weight_size {
     const char *key;    /* in the metadata */
     const char *option; /* that sets it, for sentences */
-    int32_t value;
+    char value[32];     /* "": does not apply */
 };
 
-enum { WEIGHT_SIZES = 5 };
+enum { WEIGHT_SIZES = 9 };
 void weight_sizes(struct weight_size out[WEIGHT_SIZES], const struct train_config *config);
 
 #endif

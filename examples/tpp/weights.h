@@ -5,8 +5,14 @@
 #include "team.h"
 
 /* All parameters in one safetensors file, whole, so that it fits every split: tensors named and
- * shaped as in Hugging Face's GPT-2, the model's sizes in its metadata. Without libtpp_io each
+ * shaped as Hugging Face has the model's family, the model's sizes in its metadata. Without libtpp_io each
  * of these fails with a sentence that says so. */
+
+/* Read a config.json. Returns 0, EXIT_USAGE or EXIT_FAILED, after one sentence. */
+int weights_model(tpp_model_desc *out, const char *path);
+
+/* Write one (path NULL: nothing). */
+int weights_save_model(const tpp_model_desc *model, const char *path);
 
 /* Can the file be written (NULL: yes)? Returns 0 or EXIT_USAGE. */
 int weights_probe(const char *path);

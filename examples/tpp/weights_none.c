@@ -10,6 +10,16 @@ static int refuse(const char *option, const char *path) {
                 : 0;
 }
 
+int weights_model(tpp_model_desc *out, const char *path) {
+    (void)out;
+    return refuse("model", path);
+}
+
+int weights_save_model(const tpp_model_desc *model, const char *path) {
+    (void)model;
+    return refuse("save-config", path);
+}
+
 int weights_probe(const char *path) {
     return refuse("save", path);
 }

@@ -32,6 +32,8 @@ static tpp_status make_piece(struct piece *piece, const struct worker_place *pla
     piece->squares = reserve((int64_t)info.params * info.blocks, sizeof *piece->squares);
     piece->copies = reserve(info.copies_bytes, 1);
     piece->copies_bytes = info.copies_bytes;
+    piece->tied = reserve(2 * info.tied_bytes, 1);
+    piece->tied_bytes = info.tied_bytes;
     *blocks = info.blocks;
     return TPP_OK;
 }
@@ -107,6 +109,7 @@ void worker_destroy(struct worker *worker) {
         free(piece->moments);
         free(piece->squares);
         free(piece->copies);
+        free(piece->tied);
     }
     free(worker->pieces);
     tpp_comm_destroy(worker->tensor);

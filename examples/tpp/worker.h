@@ -22,6 +22,8 @@ struct piece {
     double *squares;      /* [count * blocks]: of the gradients */
     void *copies;         /* memory to sum copied K/V heads in */
     int64_t copies_bytes;
+    void *tied; /* memory to sum two copies of a tied table in */
+    int64_t tied_bytes;
     struct traffic forward, backward;
 };
 

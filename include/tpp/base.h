@@ -32,8 +32,10 @@ typedef int32_t tpp_status;
 /** Type of an element. */
 typedef int32_t tpp_dtype;
 enum {
-    TPP_F32 = 1,  /**< float, 4 bytes */
-    TPP_F64 = 2,  /**< double, 8 bytes */
+    TPP_F32 = 1, /**< float, 4 bytes */
+    TPP_F64 = 2, /**< double, 8 bytes */
+    TPP_F16 =
+        3, /**< IEEE half precision in a uint16_t, 2 bytes: only in files and in tpp_convert */
     TPP_BF16 = 4, /**< bfloat16 in a uint16_t, 2 bytes: the upper half of a float (convert.h) */
     TPP_I32 = 16, /**< int32_t, 4 bytes: token ids */
     TPP_I64 = 17  /**< int64_t, 8 bytes */

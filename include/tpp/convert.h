@@ -26,7 +26,7 @@ extern "C" {
  * becomes infinite; NaN stays NaN. From float64 to bfloat16 it rounds once.
  *
  * @param out      receives count numbers; may equal `in` when both types are as wide, else apart.
- * @param out_type,in_type TPP_F32, TPP_F64 or TPP_BF16.
+ * @param out_type TPP_F32, TPP_F64 or TPP_BF16. @param in_type one of these, or TPP_F16.
  * @return TPP_OK; TPP_ERR_INVALID.
  *
  * Memory: none allocated. Threads: any. Since: 0.1.

@@ -29,15 +29,20 @@
  *     tpp_model_desc model = {0};
  *     model.size = sizeof model;
  *     tpp_model_read(&model, "config.json");
+ *     tpp_weights *weights;
+ *     tpp_weights_create(&weights, "model.safetensors");
+ *     tpp_weights_load(weights, model.family, layer, TPP_F32, params); // this rank's part
+ *     tpp_weights_destroy(weights);
  *
  * The format: 8 bytes, the length of the header; the header, a JSON object with type, shape and
  * range of bytes per tensor; then the numbers, row by row, little-endian. Types here: float32,
- * float64, bfloat16, int32, int64.
+ * float64, bfloat16, float16, int32, int64.
  *
  * Memory: objects of this header come from malloc, as those of jansson do. A program that has
  * functions of jansson's names (json_object and others) must not export them: -fvisibility=hidden.
  */
 
+#include <tpp/layer.h>
 #include <tpp/model.h>
 
 #ifdef __cplusplus
@@ -46,6 +51,7 @@ extern "C" {
 
 typedef struct tpp_safetensors_writer tpp_safetensors_writer;
 typedef struct tpp_safetensors tpp_safetensors;
+typedef struct tpp_weights tpp_weights;
 
 /** What a tensor's source is asked for. */
 typedef struct tpp_tensor_call {
@@ -67,7 +73,7 @@ typedef struct tpp_tensor_desc {
     const void *data; /**< [rows, cols] contiguous, kept until finish; NULL: from source */
     int64_t rows;     /**< >= 0 */
     int64_t cols;     /**< >= 0 */
-    tpp_dtype dtype;  /**< TPP_F32, TPP_F64, TPP_BF16, TPP_I32 or TPP_I64 */
+    tpp_dtype dtype;  /**< TPP_F32, TPP_F64, TPP_BF16, TPP_F16, TPP_I32 or TPP_I64 */
     int32_t dims;     /**< 2 or 0: shape [rows, cols]; 1: shape [cols], rows is 1 */
     tpp_tensor_source_fn source; /**< asked in finish, one tensor at a time; NULL: data */
     void *ctx;                   /**< passed to source */
@@ -83,7 +89,7 @@ typedef struct tpp_tensor_info {
     int64_t rows;     /**< product of all lengths but the last; 1 with fewer than two */
     int64_t cols;     /**< the last length; 1 for a single number */
     const int64_t *shape; /**< [dims] lengths; borrowed from the file */
-    tpp_dtype dtype;      /**< TPP_F32, TPP_F64, TPP_BF16, TPP_I32 or TPP_I64 */
+    tpp_dtype dtype;      /**< TPP_F32, TPP_F64, TPP_BF16, TPP_F16, TPP_I32 or TPP_I64 */
     int32_t dims;         /**< >= 0 */
 } tpp_tensor_info;
 
@@ -199,6 +205,96 @@ TPP_API void tpp_safetensors_destroy(tpp_safetensors *file);
  * Threads: any. Since: 0.1.
  */
 TPP_API tpp_status tpp_model_read(tpp_model_desc *out, const char *path);
+
+/**
+ * Write a model as the config.json of its family, so that transformers and tpp_model_read take it with
+ * its weights.
+ *
+ * @param path one that exists is replaced, if it is a regular file; it is there whole or not at all.
+ * @return TPP_OK; TPP_ERR_UNSUPPORTED (names a field with a value that the family's config.json cannot
+ *         say, such as LayerNorm for Llama); TPP_ERR_INVALID; TPP_ERR_IO; TPP_ERR_TOO_NEW;
+ *         TPP_ERR_NO_MEMORY.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_model_write(const tpp_model_desc *model, const char *path);
+
+/** How a parameter stands in files of its family. */
+typedef struct tpp_weight_info {
+    uint32_t size;
+    uint32_t flags; /**< 0 */
+    char name[160]; /**< of the tensor, such as "model.layers.3.self_attn.q_proj.weight" */
+    int32_t dims;   /**< 1: a vector, 2: a matrix */
+    int32_t turned; /**< 1: rows there are columns here: [out, in] for products */
+} tpp_weight_info;
+
+/**
+ * The name and the shape of a parameter in files.
+ *
+ * @param param its name here, such as "h.3.attn.q.weight" (model.h). One that the family has not
+ *              keeps its name behind the family's prefix.
+ * @param out   size must be set.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_weight_query(tpp_family family, const char *param, tpp_weight_info *out);
+
+/**
+ * Open the files of a model.
+ *
+ * @param out  receives the weights; NULL on failure.
+ * @param path of a safetensors file; of an index (.json) that tells which file beside it has which
+ *             tensor; or of a folder with model.safetensors.index.json or model.safetensors.
+ * @return as tpp_safetensors_create.
+ *
+ * Threads: any; weights are immutable and may be shared. Memory: files are mapped. Since: 0.1.
+ */
+TPP_API tpp_status tpp_weights_create(tpp_weights **out, const char *path);
+
+/**
+ * Facts of the tensor of a parameter. What stands before all names but the head's ("transformer.",
+ * "model.") may be missing in the file.
+ *
+ * @return TPP_OK; TPP_ERR_RANGE when there is none; TPP_ERR_INVALID.
+ *
+ * Threads: any. Memory: borrowed until destroy. Since: 0.1.
+ */
+TPP_API tpp_status tpp_weights_find(const tpp_weights *weights, tpp_family family,
+                                    const char *param, tpp_tensor_info *info);
+
+/** tpp_safetensors_metadata_get of the first file. Since: 0.1. */
+TPP_API const char *tpp_weights_metadata_get(const tpp_weights *weights, const char *key);
+
+/**
+ * Fill this rank's part of a layer's parameters: cut, turned and converted on the way, in pieces of
+ * 64 by 64 numbers.
+ *
+ * @param dtype  env.dtype of the layer; the files may have float32, float64, bfloat16 or float16.
+ * @param params state_bytes, aligned to 64.
+ * @return TPP_OK; TPP_ERR_RANGE (no such tensor); TPP_ERR_FORMAT (another shape); both name the
+ *         tensor; TPP_ERR_UNSUPPORTED (whole numbers); TPP_ERR_INVALID.
+ *
+ * Threads: any. Memory: none allocated. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_weights_load(const tpp_weights *weights, tpp_family family,
+                                    const tpp_layer *layer, tpp_dtype dtype, void *params);
+
+/**
+ * That every tensor belongs to one of these layers, which are a whole model. Tensors of old files
+ * that can be computed (masks, frequencies), and a tied table that is stored twice, do not count.
+ *
+ * @param layers [count].
+ * @return TPP_OK; TPP_ERR_FORMAT (names the first tensor that is left); TPP_ERR_NO_MEMORY;
+ *         TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_weights_check(const tpp_weights *weights, tpp_family family,
+                                     const tpp_layer *const *layers, int32_t count);
+
+/** Unmap and free, NULL too. Since: 0.1. */
+TPP_API void tpp_weights_destroy(tpp_weights *weights);
 
 #ifdef __cplusplus
 }

@@ -121,6 +121,7 @@ typedef struct tpp_model_part_desc {
      * NULL: it gives logits */
     const tpp_loss_desc *loss;
     int64_t head_block; /**< tokens of a block of the fused head; 0: 256 */
+    double dropout; /**< of the embedding ("embed.dropout") and in blocks (dropout.h); 0: none */
 } tpp_model_part_desc;
 
 /**

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "io_support.h"
-#include "json_field.h"
+#include "model_json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +60,28 @@ static const char *const architectures[] = {
     [TPP_FAMILY_MISTRAL] = "MistralForCausalLM", [TPP_FAMILY_QWEN2] = "Qwen2ForCausalLM",
     [TPP_FAMILY_QWEN3] = "Qwen3ForCausalLM",
 };
+
+static const char *word_of(const tpp__word *words, int32_t value) {
+    while (words->text && words->value != value)
+        words++;
+    return words->text;
+}
+
+const char *tpp__family_word(tpp_family family) {
+    return word_of(families, family);
+}
+
+const char *tpp__act_word(tpp_family family, int32_t act) {
+    return word_of(family == TPP_FAMILY_GPT2 ? plain_acts : gated_acts, act);
+}
+
+const char *tpp__scaling_word(tpp_rope_scaling scaling) {
+    return word_of(scalings, scaling);
+}
+
+const char *tpp__architecture(tpp_family family) {
+    return architectures[family];
+}
 
 /* Is it the family's language model, or the same without a head? */
 static bool is_architecture(const char *text, tpp_family family) {
@@ -257,16 +279,19 @@ static tpp_status read_fields(tpp__fields *f, tpp_model_desc *m) {
     return tpp__io_fail(status, "%.200s: %s", f->path, why);
 }
 
+tpp_status tpp__model_of_json(tpp_model_desc *out, const json_t *object, const char *path) {
+    tpp__fields fields = {object, path, "", TPP_OK};
+    return read_fields(&fields, out);
+}
+
 tpp_status tpp_model_read(tpp_model_desc *out, const char *path) {
     json_t *object = NULL;
     tpp_model_desc model = {.size = sizeof model};
     if (!path)
         return tpp__io_fail(TPP_ERR_INVALID, "path is NULL");
     tpp_status status = tpp__json_read(&object, path);
-    if (status == TPP_OK) {
-        tpp__fields fields = {object, path, "", TPP_OK};
-        status = read_fields(&fields, &model);
-    }
+    if (status == TPP_OK)
+        status = tpp__model_of_json(&model, object, path);
     json_decref(object);
     return status == TPP_OK ? tpp__io_sized_write(out, &model, sizeof model, "out") : status;
 }

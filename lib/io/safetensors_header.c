@@ -48,10 +48,11 @@ static tpp_status read_dtype(const reading *r) {
                             "%.200s: tensor \"%.120s\": dtype \"%.40s\" is none of the format",
                             r->path, r->out->name, name);
     if (r->out->dtype == 0)
-        return tpp__io_fail(TPP_ERR_UNSUPPORTED,
-                            "%.200s: tensor \"%.120s\": dtype %s; accepted: F32, F64, BF16, I32, "
-                            "I64",
-                            r->path, r->out->name, name);
+        return tpp__io_fail(
+            TPP_ERR_UNSUPPORTED,
+            "%.200s: tensor \"%.120s\": dtype %s; accepted: F32, F64, BF16, F16, I32, "
+            "I64",
+            r->path, r->out->name, name);
     return TPP_OK;
 }
 

@@ -63,10 +63,11 @@ static tpp_status open_for_more(const tpp_safetensors_writer *writer) {
 static tpp_status check(const tpp_tensor_desc *d, int64_t *bytes) {
     int64_t width = tpp__io_dtype_bytes(d->dtype), count;
     if (width == 0)
-        return tpp__io_fail(TPP_ERR_UNSUPPORTED,
-                            "tensor %s: desc.dtype = %d; accepted: TPP_F32, TPP_F64, TPP_BF16, "
-                            "TPP_I32, TPP_I64",
-                            d->name, d->dtype);
+        return tpp__io_fail(
+            TPP_ERR_UNSUPPORTED,
+            "tensor %s: desc.dtype = %d; accepted: TPP_F32, TPP_F64, TPP_BF16, TPP_F16, "
+            "TPP_I32, TPP_I64",
+            d->name, d->dtype);
     if (d->dims < 0 || d->dims > 2)
         return tpp__io_fail(TPP_ERR_INVALID, "tensor %s: desc.dims = %d; accepted: 0, 1, 2",
                             d->name, d->dims);

@@ -16,7 +16,7 @@ typedef struct pile {
     tpp_status status;
 } pile;
 
-enum { OUTER_LAYERS = 3 /* embedding, norm, head */ };
+enum { OUTER_LAYERS = 4 /* embedding, dropout, norm, head */ };
 static const char EMBEDDING[] = "embed.";
 
 static bool has_embedding(const pile *p) {
@@ -54,6 +54,11 @@ static void add_embedding(pile *p) {
     note(p, tpp_embedding_create(next(p, EMBEDDING), &p->env, &d));
 }
 
+static void add_dropout(pile *p) {
+    tpp_dropout_desc d = {.size = sizeof d, .cols = p->model->hidden, .rate = p->part->dropout};
+    note(p, tpp_dropout_create(next(p, "embed.dropout"), &p->env, &d));
+}
+
 static tpp_rope_desc rope_of(const tpp_model_desc *m) {
     return (tpp_rope_desc){.size = sizeof(tpp_rope_desc),
                            .flags = m->rope_flags,
@@ -84,7 +89,8 @@ static void add_block(pile *p, int32_t number) {
                         .kv_heads = m->kv_heads,
                         .rope = m->rope_theta > 0 ? &rope : NULL,
                         .window = number >= m->window_first ? m->window : 0,
-                        .head_cols = m->head_cols};
+                        .head_cols = m->head_cols,
+                        .dropout = p->part->dropout};
     note(p, tpp_block_create(next(p, name), &p->env, &d));
 }
 
@@ -125,6 +131,8 @@ static void add_head(pile *p) {
 static void add_all(pile *p) {
     if (has_embedding(p))
         add_embedding(p);
+    if (has_embedding(p) && p->part->dropout != 0 && p->status == TPP_OK)
+        add_dropout(p);
     for (int32_t i = 0; i < p->part->count && p->status == TPP_OK; i++)
         add_block(p, p->part->first + i);
     if (has_head(p) && p->status == TPP_OK)

@@ -105,6 +105,24 @@ static void other_pairs(void **state) {
     assert_true(f[2] == -3);
 }
 
+/* All 65536 numbers of half precision, by their definition. */
+static void half_precision(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i <= 0xffff; i++) {
+        uint16_t half = (uint16_t)i;
+        uint32_t exponent = i >> 10 & 31, fraction = i & 1023;
+        double got;
+        assert_int_equal(tpp_convert(&got, TPP_F64, &half, TPP_F16, 1), TPP_OK);
+        double want = exponent == 0 ? fraction / 1024.0 * 0x1p-14
+                                    : (1 + fraction / 1024.0) * pow(2, (int)exponent - 15);
+        if (exponent == 31)
+            assert_true(fraction ? isnan(got) : isinf(got));
+        else
+            assert_true(fabs(got) == want);
+        assert_true(isnan(got) || !!signbit(got) == (int)(i >> 15));
+    }
+}
+
 static void refuse(tpp_status got, const char *says) {
     assert_int_equal(got, TPP_ERR_INVALID);
     assert_non_null(strstr(tpp_message(), says));
@@ -114,6 +132,7 @@ static void bad_arguments(void **state) {
     float x[1] = {1};
     (void)state;
     refuse(tpp_convert(x, 3, x, TPP_F32, 1), "out_type = 3");
+    refuse(tpp_convert(x, TPP_F32, x, 5, 1), "3 (float16)");
     refuse(tpp_convert(x, TPP_F32, x, TPP_I32, 1), "in_type = 16");
     refuse(tpp_convert(x, TPP_F32, x, TPP_F32, -1), "count = -1");
     refuse(tpp_convert(NULL, TPP_F32, x, TPP_F32, 1), "out is NULL");
@@ -125,7 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_is_itself), cmocka_unit_test(halves_go_to_even),
         cmocka_unit_test(nan_and_beyond),         cmocka_unit_test(other_pairs),
-        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(half_precision),         cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,25 @@ class FixedBlocks(unittest.TestCase):
     def test_bfloat16(self):
         self.same_everywhere('bfloat16')
 
+    def test_families(self):
+        """What a family or an option changes is the same under every split, and does change something."""
+        kinds = [{'family': 'llama', 'kv_heads': 2, 'ffn': 48}, {'family': 'mistral', 'window': 5, 'kv_heads': 1},
+                 {'family': 'qwen2', 'tied': True}, {'family': 'qwen3', 'head_cols': 12},
+                 {'tied': True, 'no_bias': True}, {'act': 'geglu', 'norm': 'rms'}, {'rope': 100, 'qk_norm': True},
+                 {'dropout': 0.2, 'label_smoothing': 0.1}]
+        seen = [bits(train(blocks=4, steps=3))]
+        for kind in kinds:
+            reference = bits(train(blocks=4, steps=3, **kind))
+            self.assertNotIn(reference, seen)
+            seen.append(reference)
+            for layout in ({'tp': 4}, {'tp': 2, 'pp': 4}, {'pp': 2, 'chunks': 2, 'schedule': 'interleaved',
+                                                          'executor': 'serial'}):
+                with self.subTest(**kind, **layout):
+                    self.assertEqual(bits(train(blocks=4, steps=3, **kind, **layout)), reference)
+            with self.subTest(dtype='bfloat16', **kind):
+                narrow = {'blocks': 4, 'steps': 2, 'dtype': 'bfloat16', **kind}
+                self.assertEqual(bits(train(tp=2, pp=2, **narrow)), bits(train(**narrow)))
+
     def test_blocks_and_seed_matter(self):
         one = bits(train(blocks=1))
         self.assertEqual(one, bits(train(blocks=1, pp=4, chunks=2, schedule='interleaved')))

@@ -14,8 +14,9 @@ import xml.etree.ElementTree
 
 from train_run import TEXT, TINY, TPP, arguments, run, train
 
-OPTIONS = ('data layers hidden heads seq dtype steps batch micro-batches seed lr min-lr warmup weight-decay clip '
-           'load tp pp chunks schedule executor blocks compare report gantt trace save json quiet help').split()
+OPTIONS = ('data model family layers hidden heads kv-heads head-cols ffn act norm rope window qk-norm no-bias tied seq '
+           'dtype steps batch micro-batches seed lr min-lr warmup weight-decay clip dropout label-smoothing load '
+           'tp pp chunks schedule executor blocks compare report gantt trace save save-config json quiet help').split()
 
 # Options, and what the one sentence has to name.
 WRONG = [
@@ -63,17 +64,31 @@ WRONG = [
     ('--trace=/tmp', ['--trace /tmp', 'directory']),
     ('--trace=x --gantt=x', ['--trace', '--gantt', 'x']),
     ('--save=x --trace=x', ['--trace', '--save', 'x']),
+    ('--family=bert', ['--family bert', 'gpt2, llama, mistral, qwen2, qwen3']),
+    ('--kv-heads=3', ['--kv-heads 3', '--heads 4', '1, 2, 4']),
+    ('--kv-heads=4 --heads=16 --tp=8 --kv-heads=1 --ffn=20', ['--ffn 20', '--tp 8', '1, 2, 4, 5, 10, 20']),
+    ('--ffn=33 --blocks=2', ['--ffn 33', '--blocks 2', '1, 3, 11, 33']),
+    ('--act=tanh', ['--act tanh', 'gelu, gelu-erf', 'swiglu, geglu']),
+    ('--norm=batch', ['--norm batch', 'layer, rms']),
+    ('--rope=0', ['--rope 0', '1 to 1e+12']),
+    ('--window=0', ['--window 0', '1 to']),
+    ('--dropout=1', ['--dropout 1', '0 to 0.99']),
+    ('--label-smoothing=-1', ['--label-smoothing -1', '0 to 0.99']),
     ('again', ['again', '--help']),
 ]
 if os.environ.get('TPP_WITH_IO') == '0':
-    WRONG += [('--save=w', ['--save w', 'without']), ('--load=w', ['--load w', 'without'])]
+    WRONG += [('--save-config=w', ['--save-config w', 'without']), ('--model=w', ['--layers', '--model w']), ('--save=w', ['--save w', 'without']), ('--load=w', ['--load w', 'without'])]
 else:
     WRONG += [
+        ('--save-config=/does/not/exist/c', ['--save-config /does/not/exist/c', 'No such file']),
+        ('--save-config=x --norm=rms', ['--save-config', 'model.norm', '"gpt2"']),
+        ('--save=x --save-config=x', ['--save', '--save-config', 'x']),
         ('--save=/does/not/exist/w', ['--save /does/not/exist/w', 'No such file']),
         ('--save=/tmp', ['--save /tmp', 'no regular file']),
         ('--save=/dev/null', ['--save /dev/null', 'no regular file']),
         ('--load=/does/not/exist', ['--load /does/not/exist', 'No such file']),
-        ('--load=/tmp', ['--load /tmp', 'no regular file']),
+        ('--load=/tmp', ['--load /tmp', 'neither model.safetensors.index.json nor']),
+        ('--load=/dev/null', ['--load /dev/null', 'no regular file']),
     ]
 
 

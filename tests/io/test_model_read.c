@@ -247,12 +247,62 @@ static void test_refused(void **state) {
     assert_int_equal(tpp_model_read(NULL, io_path(*state, "config.json")), TPP_ERR_INVALID);
 }
 
+/* Written and read again: every field the same. */
+static void test_written(void **state) {
+    static const char *const known[] = {"gpt2",         "llama_2_7b", "llama_3_2_1b", "mistral_7b",
+                                        "qwen2_5_0_5b", "qwen3_8b",   "qwen3_0_6b"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        tpp_model_desc m = read_known(known[i]), back = {.size = sizeof back};
+        if (tpp_model_write(&m, io_path(*state, "again.json")) != TPP_OK)
+            fail_msg("%s: %s", known[i], tpp_message());
+        assert_int_equal(tpp_model_read(&back, io_path(*state, "again.json")), TPP_OK);
+        m.kv_heads = m.kv_heads ? m.kv_heads : m.heads;
+        m.head_cols = m.head_cols ? m.head_cols : (int32_t)(m.hidden / m.heads);
+        back.kv_heads = back.kv_heads ? back.kv_heads : back.heads;
+        back.head_cols = back.head_cols ? back.head_cols : (int32_t)(back.hidden / back.heads);
+        assert_memory_equal(&back, &m, sizeof m);
+    }
+}
+
+static void test_what_cannot_be_written(void **state) {
+    const struct {
+        size_t offset;
+        int32_t value;
+        const char *field;
+    } wrong[] = {
+        {offsetof(tpp_model_desc, norm), TPP_NORM_LAYER, "model.norm"},
+        {offsetof(tpp_model_desc, rope_flags), TPP_ROPE_INTERLEAVED, "model.rope_flags"},
+        {offsetof(tpp_model_desc, block_flags), 0, "model.block_flags"},
+        {offsetof(tpp_model_desc, positions), 9, "model.positions"},
+        {offsetof(tpp_model_desc, window), 9, "model.window"},
+        {offsetof(tpp_model_desc, act), TPP_ACT_RELU, "model.act"},
+    };
+    const char *path = io_path(*state, "never.json");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        tpp_model_desc m = read_known("llama_2_7b");
+        memcpy((char *)&m + wrong[i].offset, &wrong[i].value, sizeof wrong[i].value);
+        assert_int_equal(tpp_model_write(&m, path), TPP_ERR_UNSUPPORTED);
+        if (!strstr(tpp_message(), wrong[i].field) || !strstr(tpp_message(), "\"llama\""))
+            fail_msg("%s: %s", wrong[i].field, tpp_message());
+    }
+    tpp_model_desc m = read_known("llama_2_7b");
+    assert_int_equal(tpp_model_write(&m, NULL), TPP_ERR_INVALID);
+    assert_int_equal(tpp_model_write(NULL, path), TPP_ERR_INVALID);
+    assert_int_equal(tpp_model_write(&m, "/does/not/exist/c.json"), TPP_ERR_IO);
+    m.family = 7;
+    assert_int_equal(tpp_model_write(&m, path), TPP_ERR_INVALID);
+    assert_int_equal(io_files(*state), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published_numbers),
         cmocka_unit_test(test_fields),
         cmocka_unit_test_setup_teardown(test_defaults, io_folder_make, io_folder_remove),
         cmocka_unit_test_setup_teardown(test_variants, io_folder_make, io_folder_remove),
+        cmocka_unit_test_setup_teardown(test_written, io_folder_make, io_folder_remove),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_written, io_folder_make,
+                                        io_folder_remove),
         cmocka_unit_test_setup_teardown(test_refused, io_folder_make, io_folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

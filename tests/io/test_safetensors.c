@@ -176,7 +176,7 @@ static void test_refused(void **state) {
         {tensor("", TPP_F32, 2, 3, f32), TPP_ERR_INVALID, "empty"},
         {tensor("__metadata__", TPP_F32, 2, 3, f32), TPP_ERR_INVALID, "metadata"},
         {tensor("\xff\xfe", TPP_F32, 2, 3, f32), TPP_ERR_INVALID, "UTF-8"},
-        {tensor("type", 3, 2, 3, f32), TPP_ERR_UNSUPPORTED, "tensor type: desc.dtype = 3"},
+        {tensor("type", 5, 2, 3, f32), TPP_ERR_UNSUPPORTED, "tensor type: desc.dtype = 5"},
         {tensor("type", 0, 2, 3, f32), TPP_ERR_UNSUPPORTED, "desc.dtype = 0"},
         {tensor("below", TPP_F32, -1, 3, f32), TPP_ERR_INVALID, "desc.rows = -1"},
         {tensor("below", TPP_F32, 1, -3, f32), TPP_ERR_INVALID, "desc.cols = -3"},

@@ -169,6 +169,11 @@ static void test_attention(void **state) {
     REFUSE(attention, attention, kv_heads, 5, "1, 2, 3, 4, 6, 12");
     REFUSE(attention, attention, init_std, (double)-INFINITY, "-inf");
     REFUSE(attention, attention, out_std, -2.0, "-2");
+    REFUSE(attention, attention, window, -1, "-1 is negative; accepted: 0 (none), 1 or more");
+    REFUSE(attention, attention, window, INT64_MIN, "-9223372036854775808");
+    REFUSE(attention, attention, norm_epsilon, -1e-5, "-1e-05");
+    REFUSE(attention, attention, norm_epsilon, (double)NAN, "nan");
+    REFUSE(attention, attention, flags, TPP_ATTENTION_QKV_BIAS, "without TPP_ATTENTION_NO_BIAS");
     REFUSE_ON(8, 0, attention, attention, heads, 12, "12", "1, 2, 3, 4, 6, 12");
     REFUSE_ON(4, 0, attention, attention, heads, 6, "6", "1, 2, 3, 6");
     REFUSE_ON(2, 8, attention, attention, heads, 12, "12", "8");
@@ -216,6 +221,11 @@ static void test_others(void **state) {
     REFUSE(block, block, act, 9, "9");
     REFUSE(block, block, norm, 2, "2");
     REFUSE(block, block, flags, TPP_BLOCK_SEPARATE_GATE, "act = 1 has no gate");
+    REFUSE(block, block, flags, TPP_BLOCK_QKV_BIAS, "without TPP_BLOCK_NO_BIAS");
+    REFUSE(block, block, flags, TPP_BLOCK_MLP_BIAS, "without TPP_BLOCK_NO_BIAS");
+    REFUSE(block, block, flags, TPP_BLOCK_NO_BIAS | TPP_BLOCK_OUT_BIAS, "TPP_BLOCK_QKV_BIAS");
+    REFUSE(block, block, window, -1, "-1");
+    REFUSE(block, block, head_cols, -8, "-8");
     REFUSE(block, block, kv_heads, 5, "5");
     REFUSE(block, block, epsilon, -1.0, "-1");
     REFUSE(block, block, init_std, -1.0, "-1");

@@ -111,6 +111,13 @@ static void test_saved(void **state) {
         int64_t kv = t > 4 ? t : 4;
         check_saved("attention, grouped", t, 2 * tokens * (8 + kv) * 6 / t + tokens * 8 / t, 7);
         check_saved("attention, multi-query", t, 2 * tokens * (8 + t) * 3 / t + tokens * 8 / t, 7);
+        check_saved("attention, rotary", t, 4 * tokens * 32 / t + tokens * 8 / t, 5);
+        check_saved("attention, window", t, 4 * tokens * 16 / t + tokens * 8 / t, 5);
+        check_saved("attention, qk-norm", t,
+                    4 * tokens * 40 / t + tokens * 8 / t + 2 * tokens * 8 * 6 / t, 10);
+        check_saved("attention, qwen", t,
+                    2 * tokens * (16 + kv) * 6 / t + tokens * 16 / t + tokens * (16 + kv) * 7 / t,
+                    10);
         check_saved("norm", t, 2 * tokens, 2);
         check_saved("norm, rms", t, tokens, 1);
         check_saved("embedding", t, 0, 0);

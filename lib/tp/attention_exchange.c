@@ -11,11 +11,12 @@
 enum { TAG = 0x41324121, LANES = 5 };
 
 /* One of the matrices that travel: Q, K, V (or gradients of them) of `of`, or with `of` NULL the heads'
- * outputs in `heads`. */
+ * outputs. */
 typedef struct lane {
     const tpp__projected *of;
     int32_t section;
-    char *heads;
+    const char *heads; /* read when dealt out, or */
+    char *home;        /* written when dealt back */
 } lane;
 
 /* What is dealt out and back; a message is [tokens, cols] for each peer, whole sequences are [tokens *
@@ -71,23 +72,34 @@ void tpp__attention_exchange_scratch(const tpp_layer *layer, int64_t tokens, int
     take(layer, tokens, seq, true, arena);
 }
 
+/* Heads of a lane that one peer has. */
+static int64_t share_of(const exchange *e, const lane *l) {
+    return l->of && l->section != TPP__Q ? e->kv_heads : e->heads;
+}
+
+static void deal_head(const exchange *e, const lane *l, int64_t row, int64_t n, char *message,
+                      bool home) {
+    int64_t bytes = attention_of(e->layer)->head_cols * e->layer->width;
+    int64_t at = (row * attention_of(e->layer)->heads + n) * bytes;
+    if (l->of) {
+        char *place = tpp__attention_place(e->layer, l->of, row, l->section, n).at;
+        memcpy(home ? place : message, home ? message : place, (size_t)bytes);
+    } else if (l->home) {
+        memcpy(l->home + at, message, (size_t)bytes);
+    } else {
+        memcpy(message, l->heads + at, (size_t)bytes);
+    }
+}
+
 /* Between the lanes' columns of a peer's heads and its message. */
 static void deal(const exchange *e, const lane *lanes, int32_t count, int64_t peer, char *message,
                  bool home) {
-    const tpp_layer *layer = e->layer;
-    const tpp__attention_layer *self = attention_of(layer);
-    int64_t head_bytes = self->head_cols * layer->width;
+    int64_t bytes = attention_of(e->layer)->head_cols * e->layer->width;
     for (int64_t row = 0; row < e->work->tokens; row++) {
         for (int32_t l = 0; l < count; l++) {
-            bool keys = lanes[l].of && lanes[l].section != TPP__Q;
-            int64_t share = keys ? e->kv_heads : e->heads;
-            for (int64_t n = peer * share; n < (peer + 1) * share; n++, message += head_bytes) {
-                char *at =
-                    lanes[l].of
-                        ? tpp__attention_place(layer, lanes[l].of, row, lanes[l].section, n).at
-                        : lanes[l].heads + (row * self->heads + n) * head_bytes;
-                memcpy(home ? at : message, home ? message : at, (size_t)head_bytes);
-            }
+            int64_t share = share_of(e, &lanes[l]);
+            for (int64_t n = peer * share; n < (peer + 1) * share; n++, message += bytes)
+                deal_head(e, &lanes[l], row, n, message, home);
         }
     }
 }
@@ -180,9 +192,10 @@ tpp_status tpp__attention_exchange_forward(const tpp_layer *layer, const tpp__wo
     e.work = work;
     int64_t cols = cols_of(&e, 1, 2), out = cols_of(&e, 1, 0);
     int64_t seq = work->seq * layer->context_size, d = attention_of(layer)->head_cols;
-    const lane qkv[] = {
-        {&saved->qkv, TPP__Q, NULL}, {&saved->qkv, TPP__K, NULL}, {&saved->qkv, TPP__V, NULL}};
-    const lane heads = {.heads = saved->heads};
+    const lane qkv[] = {{&saved->qkv, TPP__Q, NULL, NULL},
+                        {&saved->qkv, TPP__K, NULL, NULL},
+                        {&saved->qkv, TPP__V, NULL, NULL}};
+    const lane heads = {.home = saved->heads};
     tpp_status status = bring_in(&e, qkv, 3, cols);
     for (int64_t i = 0; i < work->batch * e.heads && status == TPP_OK; i++) {
         int64_t sequence = i / e.heads, n = i % e.heads;
@@ -201,8 +214,9 @@ static tpp_status head_backward(const exchange *e, const tpp__attention_saved *s
     int64_t seq = e->work->seq * e->layer->context_size, width = e->layer->width;
     tpp__attention head = head_of(e, saved, sequence, n, cols);
     int64_t d = head.width, behind = cols_of(e, 1, 2) * width; /* o, then its gradient */
-    head.o = (char *)(uintptr_t)head.q + behind;
-    head.d_o = (char *)head.o + e->heads * d * width;
+    char *outputs = e->in + sequence * seq * cols * width + n * d * width + behind;
+    head.o = outputs;
+    head.d_o = outputs + e->heads * d * width;
     head.ldo = head.ld_do = cols;
     char *row = e->out + sequence * seq * out * width;
     head.dq = row + n * d * width;
@@ -219,12 +233,13 @@ tpp_status tpp__attention_exchange_backward(const tpp_layer *layer, const tpp__w
                                             tpp__arena arena) {
     exchange e = take(layer, work->tokens, work->seq, true, &arena);
     e.work = work;
-    const lane in[LANES] = {{&saved->qkv, TPP__Q, NULL},
-                            {&saved->qkv, TPP__K, NULL},
-                            {&saved->qkv, TPP__V, NULL},
+    const lane in[LANES] = {{&saved->qkv, TPP__Q, NULL, NULL},
+                            {&saved->qkv, TPP__K, NULL, NULL},
+                            {&saved->qkv, TPP__V, NULL, NULL},
                             {.heads = saved->heads},
-                            {.heads = (char *)(uintptr_t)grad_heads}};
-    const lane out[] = {{grads, TPP__Q, NULL}, {grads, TPP__K, NULL}, {grads, TPP__V, NULL}};
+                            {.heads = grad_heads}};
+    const lane out[] = {
+        {grads, TPP__Q, NULL, NULL}, {grads, TPP__K, NULL, NULL}, {grads, TPP__V, NULL, NULL}};
     tpp_status status = bring_in(&e, in, LANES, cols_of(&e, 3, 2));
     for (int64_t i = 0; i < work->batch * e.heads && status == TPP_OK; i++)
         status = head_backward(&e, saved, i / e.heads, i % e.heads);

@@ -37,7 +37,7 @@ static void add_weights(tpp_layer *layer, const tpp_attention_desc *desc) {
     tpp__attention_layer *self = attention_of(layer);
     int64_t rows = self->heads * layer->ranks * desc->head_cols;
     int64_t valid = (int64_t)desc->heads * desc->head_cols;
-    for (int32_t i = 0; i < self->projections; i++)
+    for (int32_t i = 0; i < TPP__QKV && i < self->projections; i++)
         self->weight[i] = add_weight(layer, self->projections == 1 ? "qkv.weight" : names[i],
                                      shard_of(layer, desc, i, desc->hidden), desc->init_std);
     self->out = add_weight(layer, "out.weight",
@@ -63,7 +63,7 @@ static void add_biases(tpp_layer *layer, const tpp_attention_desc *desc) {
     tpp__attention_layer *self = attention_of(layer);
     bool none = desc->flags & TPP_ATTENTION_NO_BIAS;
     bool qkv = !none || desc->flags & TPP_ATTENTION_QKV_BIAS;
-    for (int32_t i = 0; i < self->projections && qkv; i++)
+    for (int32_t i = 0; i < TPP__QKV && i < self->projections && qkv; i++)
         self->bias[i] = add_bias(layer, self->projections == 1 ? "qkv.bias" : names[i],
                                  shard_of(layer, desc, i, 1));
     if (!none)

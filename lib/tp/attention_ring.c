@@ -111,11 +111,11 @@ static tpp__attention head_of(const ring *r, const tpp__attention_saved *saved, 
     };
 }
 
-/* Rows of a pair's queries in the heads' outputs (or their gradients), and in lse. */
-static char *output_at(const ring *r, const char *heads, const pair *p, int64_t n) {
+/* Where the rows of a pair's queries begin in the heads' outputs, and in their gradients. */
+static int64_t output_at(const ring *r, const pair *p, int64_t n) {
     int64_t row = p->sequence * r->work->seq + p->queries * r->half;
-    int64_t at = row * tpp__attention_heads_cols(r->layer) + n * attention_of(r->layer)->head_cols;
-    return (char *)(uintptr_t)heads + at * r->layer->width;
+    return (row * tpp__attention_heads_cols(r->layer) + n * attention_of(r->layer)->head_cols) *
+           r->layer->width;
 }
 
 static char *lse_at(const ring *r, const tpp__attention_saved *saved, const pair *p, int64_t n) {
@@ -134,7 +134,7 @@ static tpp_status pair_forward(const ring *r, const tpp__attention_saved *saved,
         status = tpp__kern_attention_forward(&head);
         if (status == TPP_OK)
             tpp__kern_attention_merge(head.dtype, r->half, head.width, r->o, head.width, r->lse,
-                                      output_at(r, saved->heads, p, n), cols,
+                                      saved->heads + output_at(r, p, n), cols,
                                       lse_at(r, saved, p, n));
     }
     return status;
@@ -160,10 +160,10 @@ static tpp_status pair_backward(const ring *r, const tpp__attention_saved *saved
     tpp_status status = TPP_OK;
     for (int64_t n = 0; n < self->heads && status == TPP_OK; n++) {
         tpp__attention head = head_of(r, saved, p, n);
-        head.o = output_at(r, saved->heads, p, n);
+        head.o = saved->heads + output_at(r, p, n);
         head.ldo = cols;
         head.lse = lse_at(r, saved, p, n);
-        head.d_o = output_at(r, g->heads, p, n);
+        head.d_o = g->heads + output_at(r, p, n);
         head.ld_do = cols;
         head.dq = r->dq, head.dk = r->dk, head.dv = r->dv;
         head.lddq = head.lddk = head.lddv = head.width;

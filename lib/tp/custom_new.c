@@ -98,7 +98,7 @@ static tpp_status check_init(int32_t i, const tpp_custom_param *param, double *s
 static tpp_status add_param(tpp_layer *layer, int32_t i, const void *given) {
     tpp_custom_param param;
     tpp_shard shard;
-    double std;
+    double std = 0;
     char field[64];
     snprintf(field, sizeof field, "desc.params[%d]", i);
     tpp_status status = tpp__sized_read(&param, sizeof param, TPP_PARAM_NO_DECAY, given, field);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <tpp/tpp.h>
 
+#include "generate_main.h"
 #include "say.h"
 #include "train.h"
 
@@ -16,6 +17,8 @@ struct command {
 static const struct command commands[] = {
     {"train", "tpp train",
      "train a language model on a text, split over tensor-parallel and pipeline ranks", train_main},
+    {"generate", "tpp generate", "write on from a text with a trained model, split the same way",
+     generate_main},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -76,6 +76,14 @@ static int parse_choice(const struct option_row *row, const char *text, int32_t 
     return usage_error("--%s %s is not known; accepted: %s", row->name, text, accepted);
 }
 
+static int add_text(const struct option_row *row, const char *text, struct option_list *list) {
+    if (list->count == OPTION_TEXTS) {
+        return usage_error("--%s is given more than %d times", row->name, OPTION_TEXTS);
+    }
+    list->texts[list->count++] = text;
+    return 0;
+}
+
 static int parse_value(const struct option_row *row, const char *text, char *field) {
     switch (row->type) {
     case OPTION_INT:
@@ -92,6 +100,8 @@ static int parse_value(const struct option_row *row, const char *text, char *fie
         }
         *(const char **)(void *)field = text;
         return 0;
+    case OPTION_LIST:
+        return add_text(row, text, (struct option_list *)(void *)field);
     default:
         *(int32_t *)(void *)field = 1;
         return 0;

@@ -15,7 +15,15 @@ enum option_type {
     OPTION_SEED,    /* uint64_t */
     OPTION_REAL,    /* double, finite */
     OPTION_CHOICE,  /* int32_t, one of choices */
-    OPTION_FILE     /* const char *, not empty */
+    OPTION_FILE,    /* const char *, not empty */
+    OPTION_LIST     /* struct option_list, given as often as wanted */
+};
+
+enum { OPTION_TEXTS = 64 }; /* at most, of one option */
+
+struct option_list {
+    const char *texts[OPTION_TEXTS];
+    int32_t count;
 };
 
 struct option_choice {

@@ -31,4 +31,9 @@ void weight_sizes(struct weight_size out[WEIGHT_SIZES], const struct train_confi
         snprintf(out[8].value, sizeof out[8].value, "%.17g", m->rope_theta);
         out[4].value[0] = 0; /* any length */
     }
+    out[9] = name("family", "--family", option_choice_name(family_choices, m->family));
+    out[10] = number("window", "--window", m->window);
+    if (m->window == 0) {
+        out[10].value[0] = 0;
+    }
 }

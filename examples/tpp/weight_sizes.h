@@ -11,7 +11,7 @@ struct weight_size {
     char value[32];     /* "": does not apply */
 };
 
-enum { WEIGHT_SIZES = 9 };
+enum { WEIGHT_SIZES = 11 };
 void weight_sizes(struct weight_size out[WEIGHT_SIZES], const struct train_config *config);
 
 #endif

@@ -19,7 +19,7 @@ from train_run import TINY, TPP, arguments, bits, run, train
 LAYOUTS = [{}, {'tp': 4}, {'pp': 4}, {'tp': 2, 'pp': 2}, {'pp': 2, 'chunks': 2, 'schedule': 'interleaved'},
            {'tp': 4, 'pp': 2, 'chunks': 4, 'schedule': 'interleaved', 'executor': 'serial'}]
 SIZES = {'layers': '8', 'hidden': '32', 'heads': '4', 'kv_heads': '4', 'seq': '16', 'vocab': '256', 'act': 'gelu',
-         'norm': 'layer'}
+         'norm': 'layer', 'family': 'gpt2'}
 TYPES = {'BF16': ('H', 2), 'F32': ('f', 4), 'F64': ('d', 8)}
 
 

@@ -146,8 +146,8 @@ void tp_full_answer(const tp_case *c, tp_full *full) {
         c->kind->reference(c->desc, full);
 }
 
-static tp_full *inputs(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
-                       const int32_t *pasts, uint64_t seed) {
+tp_full *tp_full_packed_inputs(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
+                               const int32_t *pasts, uint64_t seed) {
     tp_full *f = calloc(1, sizeof *f);
     uint64_t state = seed;
     if (!f)
@@ -182,12 +182,12 @@ static tp_full *inputs(const tp_case *c, int64_t batch, int64_t seq, const int32
 }
 
 tp_full *tp_full_inputs(const tp_case *c, int64_t batch, int64_t seq, uint64_t seed) {
-    return inputs(c, batch, seq, NULL, NULL, seed);
+    return tp_full_packed_inputs(c, batch, seq, NULL, NULL, seed);
 }
 
 tp_full *tp_full_packed(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
                         const int32_t *pasts, uint64_t seed) {
-    tp_full *f = inputs(c, batch, seq, lengths, pasts, seed);
+    tp_full *f = tp_full_packed_inputs(c, batch, seq, lengths, pasts, seed);
     tp_full_answer(c, f);
     return f;
 }

@@ -98,6 +98,8 @@ void tp_full_free(tp_full *full);
  * by itself, with the sums of their gradients. */
 tp_full *tp_full_packed(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
                         const int32_t *pasts, uint64_t seed);
+tp_full *tp_full_packed_inputs(const tp_case *c, int64_t batch, int64_t seq, const int32_t *lengths,
+                               const int32_t *pasts, uint64_t seed); /* no answer */
 
 /* Round all inputs and parameters to what bfloat16 holds: those that such a layer really gets. */
 void tp_full_round(tp_full *full);

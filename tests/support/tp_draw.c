@@ -19,6 +19,7 @@ enum {
     ON_LOSS = 1 << LOSS,
     ON_HIDDEN = ON_ALL,
     ON_MEETING = 1 << ATTENTION | 1 << BLOCK,
+    ON_SEQUENCES = ON_MEETING | 1 << EMBEDDING | 1 << GPT,
     ON_UNEVEN = ON_LINEAR | ON_MLP | ON_HEADS
 };
 
@@ -59,8 +60,12 @@ enum {
     Z_LOSS,
     WEIGHTED,
     HEAD,
-    STEP
+    STEP,
+    PACKED,
+    DROPOUT
 }; /* clang-format keeps a list */
+
+enum { LATEST = 3 }; /* position where a sequence begins */
 
 /* A field: which kinds it matters for, its smallest and its largest value. */
 static const struct {
@@ -104,6 +109,9 @@ static const struct {
     [WEIGHTED] = {"weighted", ON_LOSS, 0, 1},
     [HEAD] = {"head", ON_LOSS, 0, 3},  /* none: of logits; plain: no loss; fused; early */
     [STEP] = {"step", ON_LOSS, 1, 30}, /* tokens at a time */
+    /* no, sequences of 0 .. seq tokens, that also begin at later positions */
+    [PACKED] = {"packed", ON_SEQUENCES, 0, 2},
+    [DROPOUT] = {"dropout", 1 << BLOCK, 0, 3}, /* quarters */
 };
 
 static int matters(const tp_draw *d, int field) {
@@ -179,7 +187,10 @@ int tp_draw_legal(const tp_draw *d) {
     /* Layers behind one another may lose all of bfloat16's 8 digits where terms cancel. */
     if (d->of[TYPE] == 2 && (d->of[KIND] == BLOCK || d->of[KIND] == GPT))
         return 0;
-    return !d->of[POSITIONS] || d->of[POSITIONS] >= d->of[SEQ];
+    if (d->of[PACKED] && d->of[DROPOUT]) /* the reference does one sequence after the other */
+        return 0;
+    int32_t end = d->of[SEQ] + (d->of[PACKED] == 2 ? LATEST : 0);
+    return !d->of[POSITIONS] || d->of[POSITIONS] >= end;
 }
 
 tp_draw tp_draw_new(uint64_t seed) {
@@ -375,7 +386,8 @@ static const tp_kind *describe_models(const tp_draw *d, tp_draw_desc *r) {
                                          .kv_heads = d->of[KV_HEADS],
                                          .rope = rope_of(d, &r->rope),
                                          .window = d->of[WINDOW],
-                                         .head_cols = d->of[HEAD_COLS]};
+                                         .head_cols = d->of[HEAD_COLS],
+                                         .dropout = d->of[DROPOUT] / 4.0};
         return &tp_kind_block;
     default:
         r->desc.gpt = (tp_gpt_desc){.vocab = d->of[VOCAB],
@@ -404,8 +416,21 @@ tp_setup tp_draw_setup(const tp_draw *d) {
                       .flags = flag(d, UNEVEN, TPP_ENV_UNEVEN)};
 }
 
-tp_full *tp_draw_full(const tp_draw *d, const tp_case *c) {
-    tp_full *full = tp_full_inputs(c, d->of[BATCH], d->of[SEQ], (uint64_t)d->of[SEED]);
+/* Lengths and beginnings of the sequences. */
+static void draw_sequences(const tp_draw *d, tp_draw_desc *room) {
+    uint64_t state = (uint64_t)d->of[SEED] + 1;
+    for (int32_t i = 0; i < d->of[BATCH]; i++) {
+        room->lengths[i] = (int32_t)((tp_random(&state) + 1) / 2 * (d->of[SEQ] + 1));
+        room->pasts[i] = (int32_t)((tp_random(&state) + 1) / 2 * (LATEST + 1));
+    }
+}
+
+tp_full *tp_draw_full(const tp_draw *d, const tp_case *c, tp_draw_desc *room) {
+    int32_t packed = d->of[PACKED];
+    draw_sequences(d, room);
+    tp_full *full =
+        tp_full_packed_inputs(c, d->of[BATCH], d->of[SEQ], packed ? room->lengths : NULL,
+                              packed == 2 ? room->pasts : NULL, (uint64_t)d->of[SEED]);
     if (d->of[TYPE] == 2)
         tp_full_round(full);
     tp_full_answer(c, full);

@@ -8,7 +8,7 @@
 
 #include "support/tp_run.h"
 
-enum { TP_DRAW_FIELDS = 37, TP_DRAW_TEXT = 400 };
+enum { TP_DRAW_FIELDS = 39, TP_DRAW_TEXT = 400 };
 
 /* What each number means stands in the table of tp_draw.c. */
 typedef struct tp_draw {
@@ -19,6 +19,7 @@ typedef struct tp_draw {
 typedef struct tp_draw_desc {
     tpp_rope_desc rope;
     tpp_loss_desc fused; /* of a head */
+    int32_t lengths[4], pasts[4];
     union {
         tpp_linear_desc linear;
         tpp_mlp_desc mlp;
@@ -49,6 +50,6 @@ int tp_draw_smaller(const tp_draw *draw, int attempt, tp_draw *out);
 /* What it stands for. */
 tp_case tp_draw_case(const tp_draw *draw, tp_draw_desc *room);
 tp_setup tp_draw_setup(const tp_draw *draw);
-tp_full *tp_draw_full(const tp_draw *draw, const tp_case *c);
+tp_full *tp_draw_full(const tp_draw *draw, const tp_case *c, tp_draw_desc *room);
 
 #endif

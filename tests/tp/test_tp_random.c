@@ -33,7 +33,7 @@ static void check(const tp_draw *draw) {
     tp_draw_desc room;
     tp_case c = tp_draw_case(draw, &room);
     tp_setup setup = tp_draw_setup(draw);
-    tp_full *full = tp_draw_full(draw, &c);
+    tp_full *full = tp_draw_full(draw, &c, &room);
     tp_result *result = tp_run(&c, full, &setup);
     if (setup.dtype == TPP_BF16)
         tp_check_beside(result, full, 8.0 / 256, 1.0 / 8);

@@ -124,7 +124,8 @@ typedef struct tpp_attention_desc {
  *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.
  *
  * Comm: forward one all-reduce of tokens * hidden (operator g), backward one of tokens * hidden
- * (operator f). Once per step, with copies: tpp_layer_sum_copies.
+ * (operator f). TPP_ENV_SEQUENCE: forward one all-gather and one reduce-scatter of tokens * hidden,
+ * backward two all-gathers and one reduce-scatter. Once per step, with copies: tpp_layer_sum_copies.
  * Over env.context of c ranks, where k = tokens * kv_heads * head_cols / t and q the same with heads:
  * ring: forward c - 1 messages of 2 k elements, backward 2 c - 1; all-to-all: forward c - 1 messages of
  * (q + 2 k) / c and c - 1 of q / c, backward c - 1 of (3 q + 2 k) / c and c - 1 of (q + 2 k) / c.

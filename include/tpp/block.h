@@ -19,6 +19,10 @@
  *     rope.size = sizeof rope;
  *     d.rope = &rope;
  *     tpp_block_create(&layer, &env, &d);      // as in Llama
+ *
+ * Parallel (Wang and Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, PaLM): with TPP_BLOCK_PARALLEL a
+ * block is x + attention(norm1(x)) + mlp(norm1(x)), or mlp(norm2(x)) with TPP_BLOCK_TWO_NORMS. What
+ * attention and MLP give is added block by block before it is summed over ranks: one sum for both.
  */
 
 #include <tpp/attention.h>
@@ -39,7 +43,9 @@ enum {
     /* of the attention (attention.h) */
     TPP_BLOCK_SEPARATE_QKV = 32,
     TPP_BLOCK_QK_NORM = 64, /**< with the norms' epsilon */
-    TPP_BLOCK_FULL = 128
+    TPP_BLOCK_FULL = 128,
+    TPP_BLOCK_PARALLEL = 256, /**< attention and MLP side by side: "Parallel" above */
+    TPP_BLOCK_TWO_NORMS = 512 /**< with PARALLEL: the MLP has a norm of its own (GPT-NeoX) */
 };
 
 /** A block. */
@@ -60,19 +66,23 @@ typedef struct tpp_block_desc {
     int32_t head_cols;         /**< 0: hidden / heads, which must then be whole */
     int32_t context;           /**< tpp_context_kind (attention.h) */
     /** of what attention and MLP each give, before it is added (dropout.h: attn.dropout and
-     * mlp.dropout behind env.name are the names); 0: none */
+     * mlp.dropout behind env.name are the names); of a parallel block, of their sum (dropout); 0:
+     * none */
     double dropout;
 } tpp_block_desc;
 
 /**
  * A transformer block. Parameters: ln_1., attn., ln_2., mlp. and the names of norm.h, attention.h,
- * mlp.h.
+ * mlp.h; no ln_2. in a parallel block with one norm.
  *
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value, the rule and what is accepted);
  *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.
  *
- * Comm: forward two all-reduces of tokens * hidden, backward two. Memory: saved that of its four
- * layers and 3 * tokens * hidden elements between them. Since: 0.1.
+ * Comm: forward two all-reduces of tokens * hidden, backward two; parallel: one and one, with two norms
+ * one and two. TPP_ENV_SEQUENCE: forward two all-gathers and two reduce-scatters, backward four and
+ * two; parallel: one and one, two and one; with two norms two and one, three and two.
+ * Memory: saved that of its layers and 3 * tokens * hidden elements between them, parallel one for each
+ * norm. Since: 0.1.
  */
 TPP_API tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
                                     const tpp_block_desc *desc);

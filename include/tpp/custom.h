@@ -105,7 +105,10 @@ typedef struct tpp_custom_param {
 /** Flags of tpp_custom_desc. */
 enum {
     TPP_CUSTOM_TARGETS = 1, /**< a loss: call.targets is needed, and it is the last layer */
-    TPP_CUSTOM_ONE_ROW = 2  /**< a loss that gives one row, not one per token */
+    TPP_CUSTOM_ONE_ROW = 2, /**< a loss that gives one row, not one per token */
+    /** with TPP_ENV_SEQUENCE: `in` (unless token ids) and `out` (unless of a loss) are this rank's rows of
+     * the tokens (tpp_layer_rows), as between the built-in layers; without this flag, all of them */
+    TPP_CUSTOM_SEQUENCE = 4
 };
 
 /** A custom layer. */

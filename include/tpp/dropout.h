@@ -24,10 +24,10 @@
  * (tpp_stage_set_dropout).
  *
  * The mask depends on the seed, the layer's name, the token's row in the call and the column alone,
- * never on the split: of the row r, counted over all tokens of the call, and the column c it is word
- * c % 4 of Philox 4x32-10 (Salmon et al. 2011) with the seed as its key and the counter
- * (r * ceil(cols / 4) + c / 4, FNV-1a of the name), both 64-bit, low word first; the element stays
- * where that word is floor(rate * 2^32) or more.
+ * never on the split: of the row r, counted over all tokens of the call (with env.context: of all of
+ * its ranks), and the column c it is word c % 4 of Philox 4x32-10 (Salmon et al. 2011) with the seed as
+ * its key and the counter (r * ceil(cols / 4) + c / 4, FNV-1a of the name), both 64-bit, low word first;
+ * the element stays where that word is floor(rate * 2^32) or more.
  */
 
 #include <tpp/layer.h>

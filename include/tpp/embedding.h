@@ -48,8 +48,8 @@ typedef struct tpp_embedding_desc {
  *         an id outside the vocabulary, on every rank, before anything is sent; TPP_ERR_INVALID for
  *         seq > positions.
  *
- * Comm: forward one all-reduce of tokens * hidden (operator g), backward none. Memory: saved none.
- * Since: 0.1.
+ * Comm: forward one all-reduce of tokens * hidden (operator g), backward none. TPP_ENV_SEQUENCE: forward
+ * one reduce-scatter of tokens * hidden, backward one all-gather. Memory: saved none. Since: 0.1.
  */
 TPP_API tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
                                         const tpp_embedding_desc *desc);

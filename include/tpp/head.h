@@ -80,6 +80,8 @@ typedef struct tpp_head_desc {
  *
  * Comm: forward none, fused the two all-reduces of the loss (loss.h) whatever the block is, early
  * those of each block's tokens; backward one all-reduce of tokens * hidden (operator f).
+ * TPP_ENV_SEQUENCE: forward also one all-gather of tokens * hidden, backward one all-gather (early none)
+ * and one reduce-scatter instead of the all-reduce.
  * Memory: saved none, fused 2 * tokens elements, early tokens * hidden + vocab / t * hidden. Since:
  * 0.1.
  */

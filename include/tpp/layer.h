@@ -78,7 +78,7 @@
  * split_bytes, and in, grad_out and saved stay as they are between the two.
  *
  * Gradients of parameters that every rank holds whole (norms, row biases, positions) are equal on all
- * ranks: nothing is left to reduce over env.comm, except copied K/V heads (tpp_layer_sum_copies).
+ * ranks: nothing is left to reduce over env.comm, except what has copies (tpp_layer_sum_copies).
  *
  * Operators. f: identity forward, all-reduce of the input's gradient backward. g: all-reduce of the
  * output forward, identity backward (Shoeybi et al. 2019, Megatron-LM, section 3). In backward the
@@ -104,6 +104,20 @@
  * and its gradient a part of the sum: tpp_layer_sum_context once per step, after
  * tpp_layer_sum_copies, adds them up. A loss that is a mean needs call.weight_sum (loss.h).
  *
+ * Sequence parallelism (Korthikanti et al. 2022, Reducing activation recomputation in large transformer
+ * models, section 4.2.2). With TPP_ENV_SEQUENCE a matrix whose columns are whole is cut by rows: the
+ * tokens of the call (of all sequences, one behind the other) go to the R blocks in order, ceil(tokens
+ * / R) to each, so that the last ones may get fewer or none, and a rank has the rows of its blocks
+ * (tpp_layer_rows). Norms, dropout and residuals work on these alone, and what is saved of them is 1 /
+ * t as long. f becomes an all-gather forward and a reduce-scatter backward, g a reduce-scatter forward
+ * and an all-gather backward; where f's input is needed again, for weight gradients, it is gathered again
+ * in backward instead of being kept. "tokens * hidden" in a "Comm:" line of an all-gather or a
+ * reduce-scatter is what each rank gives or gets: ceil(tokens / R) * R / t * hidden. Token ids, targets
+ * and matrices cut by columns (between column and row, logits) have all rows on every rank. Norms'
+ * parameters have a copy for every block, which sums the gradient over its own rows:
+ * tpp_layer_sum_copies. Results are those without the flag, bit for bit with fixed blocks but for the
+ * gradients of norms; these too are the same for every number of ranks.
+ *
  * Threads: a layer is immutable. Calls on one layer may run on several threads with different
  * memory, but a call that communicates uses env.comm, and a comm handle is used by one thread at a
  * time.
@@ -125,7 +139,10 @@ enum {
      * blocks. */
     TPP_ENV_BLAS_INHERIT = 1,
     /** Widths and heads that the blocks do not divide are accepted: "Uneven shards" above. */
-    TPP_ENV_UNEVEN = 4
+    TPP_ENV_UNEVEN = 4,
+    /** Between tensor-parallel regions every rank holds its rows of the tokens alone: "Sequence
+     * parallelism" above. All layers of a model have it, or none. */
+    TPP_ENV_SEQUENCE = 8
 };
 
 /** Where a layer lives. One for all layers of a rank. */
@@ -169,7 +186,10 @@ typedef struct tpp_layer_info {
     tpp_dtype grad_dtype;  /**< of gradients; env.dtype but for TPP_BF16, which has TPP_F32 */
     uint32_t reserved1;    /**< 0 */
     int64_t tied_bytes;    /**< scratch of tpp_layer_sum_tied; 0: nothing is tied */
-    int64_t out_rows;      /**< rows of call.out: tokens, or 1 of a loss that is summed */
+    /** rows of call.out: tokens (TPP_ENV_SEQUENCE: or this rank's of them), or 1 of a loss that is
+     * summed */
+    int64_t out_rows;
+    int64_t in_rows; /**< rows of call.in */
 } tpp_layer_info;
 
 /** How a parameter starts. */
@@ -211,10 +231,10 @@ typedef struct tpp_call {
     uint32_t flags;   /**< TPP_CALL_... */
     int64_t batch;    /**< sequences */
     int64_t seq;      /**< tokens of a sequence, or of the longest; tokens = batch * seq */
-    tpp_mat in;       /**< [tokens, in_cols]; read by forward and backward */
+    tpp_mat in;       /**< [in_rows, in_cols]; read by forward and backward */
     tpp_mat out;      /**< [out_rows, out_cols]; written by forward */
     tpp_mat grad_out; /**< [out_rows, out_cols]; read by backward */
-    /** [tokens, in_cols]; written by backward; not used when `in` are ids */
+    /** [in_rows, in_cols]; written by backward; not used when `in` are ids */
     tpp_mat grad_in;
     const void *params;     /**< state_bytes, aligned to 64 */
     void *grads;            /**< grad_bytes, aligned to 64; added to */
@@ -279,6 +299,18 @@ TPP_API tpp_status tpp_layer_serve_query(const tpp_layer *layer, int64_t batch, 
                                          int64_t cache_seq, tpp_serve_info *out);
 
 /**
+ * This rank's rows of the tokens of a call: all of them, but for TPP_ENV_SEQUENCE.
+ *
+ * @param tokens        of the call: batch * seq, or the sum of call.lengths.
+ * @param first, count  receive the first row and their number.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_layer_rows(const tpp_layer *layer, int64_t tokens, int64_t *first,
+                                  int64_t *count);
+
+/**
  * One parameter. The order of a layer's parameters is the same under every split, but not promised
  * from release to release: find them by name.
  *
@@ -330,17 +362,17 @@ TPP_API tpp_status tpp_layer_backward_input(const tpp_layer *layer, const tpp_ca
 TPP_API tpp_status tpp_layer_backward_weight(const tpp_layer *layer, const tpp_call *call);
 
 /**
- * Sum the gradients of parameters that several blocks hold a copy of (K/V heads fewer than blocks,
- * attention.h) and write the sum to every copy. Call it once per step, after the last backward and
- * before gradients are used: until then each copy holds what its own block gave. The sum is made
- * along the fixed tree over blocks. Without copies it does nothing.
+ * Sum the gradients of parameters that several blocks hold a copy of (K/V heads fewer than blocks and
+ * QK-norms, attention.h; norms with TPP_ENV_SEQUENCE) and write the sum to every copy. Call it once per
+ * step, after the last backward and before gradients are used: until then each copy holds what its own
+ * block gave. The sum is made along the fixed tree over blocks. Without copies it does nothing.
  *
  * @param grads         grad_bytes.
  * @param scratch       aligned to 64; dead when the call returns.
  * @param scratch_bytes at least info.copies_bytes.
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_SMALL (names the need); a comm failure.
  *
- * Comm: one all-reduce of the elements of all copied parameters (full tensors) when a head is
+ * Comm: one all-reduce of the elements of all copied parameters (full tensors) when one is
  * copied over several ranks, none otherwise. Memory: none allocated. Since: 0.1.
  */
 TPP_API tpp_status tpp_layer_sum_copies(const tpp_layer *layer, void *grads, void *scratch,

@@ -57,7 +57,9 @@ typedef struct tpp_linear_desc {
  *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.
  *
  * Comm: COLUMN forward none, backward one all-reduce of tokens * in; ROW forward one all-reduce of
- * tokens * out, backward none. Memory: saved none. Since: 0.1.
+ * tokens * out, backward none. TPP_ENV_SEQUENCE: COLUMN forward one all-gather of tokens * in, backward
+ * one and one reduce-scatter of as many; ROW forward one reduce-scatter of tokens * out, backward one
+ * all-gather. Memory: saved none. Since: 0.1.
  */
 TPP_API tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
                                      const tpp_linear_desc *desc);

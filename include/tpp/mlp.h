@@ -74,7 +74,8 @@ typedef struct tpp_mlp_desc {
  *         TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.
  *
  * Comm: forward one all-reduce of tokens * hidden (operator g), backward one of tokens * hidden
- * (operator f).
+ * (operator f). TPP_ENV_SEQUENCE: forward one all-gather and one reduce-scatter of tokens * hidden,
+ * backward two all-gathers and one reduce-scatter.
  * Memory: saved 2 * tokens * ffn / t elements, gated 3 * tokens * ffn / t. Since: 0.1.
  */
 TPP_API tpp_status tpp_mlp_create(tpp_layer **out, const tpp_layer_env *env,

@@ -46,7 +46,8 @@ typedef struct tpp_norm_desc {
  *
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW; TPP_ERR_NO_MEMORY.
  *
- * Comm: none. Memory: saved 2 * tokens elements, RMSNorm tokens. Since: 0.1.
+ * Comm: none; TPP_ENV_SEQUENCE: tpp_layer_sum_copies once per step, because every block has a copy of
+ * the parameters. Memory: saved 2 * tokens elements, RMSNorm tokens. Since: 0.1.
  */
 TPP_API tpp_status tpp_norm_create(tpp_layer **out, const tpp_layer_env *env,
                                    const tpp_norm_desc *desc);

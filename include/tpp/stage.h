@@ -65,7 +65,9 @@ typedef struct tpp_stage_desc {
 /**
  * Make the stages of a rank. Allocates slots * saved bytes (of the largest chunk) and scratch. Runs
  * need run.message_count = batch * seq * the columns between the chunks, and run.message_dtype =
- * their type; another one is TPP_ERR_INVALID when the stage is called.
+ * their type; another one is TPP_ERR_INVALID when the stage is called. With TPP_ENV_SEQUENCE (layer.h)
+ * messages are a rank's rows, ceil(batch * seq / R) * R / t of them: of all ranks as many, zeros where
+ * a rank has fewer.
  *
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW; TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY.
  *

@@ -29,6 +29,13 @@
 #define TPP__ELEMENTWISE
 #endif
 
+/* Before a short loop that must stay one to become vector code, not be unrolled before. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TPP__KEPT_LOOP _Pragma("GCC unroll 1")
+#else
+#define TPP__KEPT_LOOP
+#endif
+
 /* condition ? yes : no, by masks: written as a choice, compilers make a jump of it (so as not to
  * compute what is not needed), and no vector loop. */
 TPP__INLINE float tpp__pick_f32(int condition, float yes, float no) {

@@ -2,7 +2,7 @@
 #include "stage/stage_impl.h"
 
 #include "base/check.h"
-#include "tp/layer_impl.h"
+#include "tp/part.h"
 
 #include <string.h>
 
@@ -29,8 +29,10 @@ typedef struct height {
 } height;
 
 static height height_of(const tpp_stage *stage, const tpp_stage_call *job) {
+    const tpp_layer *layer = stage->layers[job->chunk];
     int64_t tokens = tpp__stage_tokens(stage, job->micro);
-    return (height){tokens, stage->layers[job->chunk]->one_row ? 1 : tokens};
+    int64_t part = tpp__part_of(layer, tokens).count, out = layer->out_part ? part : tokens;
+    return (height){layer->in_part ? part : tokens, layer->one_row ? 1 : out};
 }
 
 static const int32_t *of_micro(const tpp_stage *stage, const int32_t *numbers, int32_t micro) {
@@ -94,9 +96,9 @@ static tpp_status check_job(const tpp_stage *stage, const tpp_stage_call *job) {
 }
 
 /* A message must be exactly what flows in or out of the chunk. */
-static tpp_status check_flow(const tpp_stage *stage, const tpp_stage_call *job, const void *data,
+static tpp_status check_flow(const tpp_stage_call *job, const void *data, int64_t rows,
                              int64_t cols, tpp_dtype dtype) {
-    int64_t count = stage->batch * stage->seq * cols;
+    int64_t count = rows * cols;
     if (!data || (job->count == count && job->dtype == dtype))
         return TPP_OK;
     return tpp__fail(TPP_ERR_INVALID,
@@ -120,19 +122,21 @@ static tpp_status run(tpp_stage *stage, const tpp_stage_call *job, layer_call wo
     if (status != TPP_OK)
         return status;
     const tpp_layer_info *info = &stage->infos[job->chunk];
-    status = check_flow(stage, job, job->in, info->in_cols, info->in_dtype);
+    const tpp_layer *layer = stage->layers[job->chunk];
+    int64_t tokens = stage->batch * stage->seq;
+    int64_t in_rows = tpp__in_room(layer, tokens), out_rows = tpp__out_room(layer, tokens);
+    status = check_flow(job, job->in, in_rows, info->in_cols, info->in_dtype);
     if (status == TPP_OK)
-        status = check_flow(stage, job, job->out ? job->out : job->grad_out, info->out_cols,
+        status = check_flow(job, job->out ? job->out : job->grad_out, out_rows, info->out_cols,
                             info->out_dtype);
     if (status != TPP_OK)
         return status;
-    int64_t rows = stage->batch * stage->seq;
     height used = height_of(stage, job);
     if (!info->targets) /* nobody else writes to the rest of a message */
-        clear_rest(job->out, used.out, rows, info->out_cols, info->out_dtype);
-    clear_rest(job->grad_in, used.in, rows, info->in_cols, info->in_dtype);
+        clear_rest(job->out, used.out, out_rows, info->out_cols, info->out_dtype);
+    clear_rest(job->grad_in, used.in, in_rows, info->in_cols, info->in_dtype);
     tpp_call call = call_of(stage, job);
-    return work(stage->layers[job->chunk], &call);
+    return work(layer, &call);
 }
 
 static tpp_status forward(void *ctx, const tpp_stage_call *job) {

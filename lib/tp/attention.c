@@ -1,7 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/attention_impl.h"
-#include "tp/operators.h"
-#include "tp/partition_1d.h"
+#include "tp/region.h"
 
 static const tpp__attention_layer *attention_of(const tpp_layer *layer) {
     return (const tpp__attention_layer *)layer;
@@ -62,19 +61,26 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     take_saved(layer, tokens, &saved);
     tpp__arena split = tpp__arena_counting();
     take_split(layer, tokens, &split);
-    tpp__arena core = split; /* gradient of the heads' outputs, then what heads need */
+    tpp__arena core = tpp__arena_counting(); /* gradient of heads' outputs, then what heads need */
     tpp__arena_take(&core, tokens * tpp__attention_heads_cols(layer), layer->width);
     tpp__attention_heads_scratch(layer, tokens, seq, &core);
-    tpp__arena turn = split;
+    tpp__arena turn = tpp__arena_counting();
     tpp__attention_turn_scratch(layer, &turn);
-    tpp__arena sums = split;
-    tpp__block_sum_scratch(layer, tokens * layer->out_cols, &sums);
     needs->saved = saved.used;
     needs->split = split.used;
-    needs->scratch = core.used > sums.used ? core.used : sums.used;
-    needs->scratch = turn.used > needs->scratch ? turn.used : needs->scratch;
+    needs->scratch = turn.used > core.used ? turn.used : core.used;
     needs->overflow =
-        !tpp__arena_fits(&saved) || !tpp__arena_fits(&core) || !tpp__arena_fits(&sums);
+        !tpp__arena_fits(&saved) || !tpp__arena_fits(&split) || !tpp__arena_fits(&core);
+}
+
+static tpp__attention_saved saved_of(const tpp_layer *layer, const tpp__work *work) {
+    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
+    return take_saved(layer, work->tokens, &memory);
+}
+
+static attention_split split_of(const tpp_layer *layer, const tpp__work *work) {
+    tpp__arena kept = tpp__arena_over(work->split, INT64_MAX);
+    return take_split(layer, work->tokens, &kept);
 }
 
 static void serve(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq,
@@ -82,14 +88,15 @@ static void serve(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t ca
     int64_t tokens = batch * seq;
     tpp__arena saved = tpp__arena_counting();
     take_saved(layer, tokens, &saved);
-    tpp__arena heads = saved, turn = saved, sums = saved;
+    tpp__arena heads = tpp__arena_counting(), turn = heads;
     tpp__attention_heads_scratch(layer, tokens, cache_seq > 0 ? cache_seq : seq, &heads);
     tpp__attention_turn_scratch(layer, &turn);
-    tpp__block_sum_scratch(layer, tokens * layer->out_cols, &sums);
-    out->scratch = heads.used > sums.used ? heads.used : sums.used;
-    out->scratch = turn.used > out->scratch ? turn.used : out->scratch;
+    int64_t inner = heads.used > turn.used ? heads.used : turn.used;
+    tpp__arena_take(&saved, tpp__region_forward_scratch(layer, tokens, inner, &out->overflow), 1);
+    out->scratch = saved.used;
     out->cache = tpp__attention_cache_bytes(layer, batch, cache_seq);
-    out->overflow = !tpp__arena_fits(&heads) || !tpp__arena_fits(&sums) || out->cache == INT64_MAX;
+    out->overflow |=
+        !tpp__arena_fits(&heads) || !tpp__arena_fits(&saved) || out->cache == INT64_MAX;
     if (cache_seq > 0 && attention_of(layer)->full)
         out->failed = tpp__fail(TPP_ERR_UNSUPPORTED,
                                 "cache_seq = %lld: attention with TPP_ATTENTION_FULL sees later "
@@ -122,87 +129,76 @@ static tpp_status project(const tpp_layer *layer, const tpp__work *work,
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
-    const tpp__attention_layer *self = attention_of(layer);
-    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
-    tpp__attention_saved saved = take_saved(layer, work->tokens, &memory);
-    tpp__linear_shape out = out_shape(layer, work);
-    const void *bias = tpp__param_of(layer, work, self->out_bias);
+    tpp__attention_saved saved = saved_of(layer, work);
     tpp_status status = project(layer, work, &saved);
     if (status != TPP_OK)
         return status;
     tpp__attention_turn_forward(layer, work, &saved);
     if (work->cache)
         tpp__attention_cache_add(layer, work, &saved.qkv);
-    status = tpp__attention_heads_forward(layer, work, &saved);
-    if (status == TPP_OK)
-        status = tpp__row_forward(layer, out, saved.heads, tpp__param_of(layer, work, self->out),
-                                  work->out, work->scratch);
-    if (status == TPP_OK)
-        status = tpp__g_forward(layer, work->out, out.tokens * out.out);
-    if (status == TPP_OK && bias)
-        tpp__kern_bias_add(layer->dtype, out.tokens, out.out, bias, work->out, out.out);
-    return status;
+    return tpp__attention_heads_forward(layer, work, &saved);
 }
 
-/* Gradients of qkv and, partial, of the input. */
-static tpp_status input_half(const tpp_layer *layer, const tpp__work *work,
-                             const tpp__attention_saved *saved, const attention_split *split) {
-    const tpp__attention_layer *self = attention_of(layer);
+static tpp__row_operand out_of(const tpp_layer *layer, const tpp__work *work) {
+    return (tpp__row_operand){tpp__attention_heads_cols(layer), saved_of(layer, work).heads,
+                              tpp__param_of(layer, work, attention_of(layer)->out)};
+}
+
+static const void *bias_of(const tpp_layer *layer, const tpp__work *work) {
+    return tpp__param_of(layer, work, attention_of(layer)->out_bias);
+}
+
+/* Gradients of qkv. */
+static tpp_status backward(const tpp_layer *layer, const tpp__work *work) {
+    tpp__attention_saved saved = saved_of(layer, work);
+    attention_split split = split_of(layer, work);
     tpp__linear_shape out = out_shape(layer, work);
     tpp__arena arena = work->scratch;
     char *grad_heads = tpp__arena_take(&arena, out.tokens * out.in, layer->width);
-    tpp__col_operand operands[TPP__QKV];
-    for (int32_t i = 0; i < self->projections; i++)
-        operands[i] = (tpp__col_operand){tpp__attention_cols(layer, i), split->grads.matrix[i],
-                                         tpp__param_of(layer, work, self->weight[i])};
-    tpp_status status = tpp__row_input(layer, out, work->grad_out,
-                                       tpp__param_of(layer, work, self->out), grad_heads);
+    tpp_status status =
+        tpp__row_input(layer, out, work->grad_out,
+                       tpp__param_of(layer, work, attention_of(layer)->out), grad_heads);
     if (status == TPP_OK)
         status =
-            tpp__attention_heads_backward(layer, work, saved, grad_heads, &split->grads, arena);
-    if (status != TPP_OK)
-        return status;
-    tpp__attention_turn_backward(layer, work, saved, &split->grads, split->norms, work->scratch);
-    return tpp__col_input_all(layer, work->tokens, layer->in_cols, operands, self->projections,
-                              work->grad_in, work->scratch);
+            tpp__attention_heads_backward(layer, work, &saved, grad_heads, &split.grads, arena);
+    if (status == TPP_OK)
+        tpp__attention_turn_backward(layer, work, &saved, &split.grads, split.norms, work->scratch);
+    return status;
 }
 
-static tpp_status weight_half(const tpp_layer *layer, const tpp__work *work,
-                              const tpp__attention_saved *saved, const attention_split *split) {
+static int32_t in_of(const tpp_layer *layer, const tpp__work *work, tpp__col_operand *operands) {
     const tpp__attention_layer *self = attention_of(layer);
+    attention_split split = split_of(layer, work);
+    for (int32_t i = 0; i < self->projections; i++)
+        operands[i] = (tpp__col_operand){tpp__attention_cols(layer, i), split.grads.matrix[i],
+                                         tpp__param_of(layer, work, self->weight[i])};
+    return self->projections;
+}
+
+static tpp_status weight(const tpp_layer *layer, const tpp__work *work) {
+    const tpp__attention_layer *self = attention_of(layer);
+    attention_split split = split_of(layer, work);
     tpp_status status = TPP_OK;
     for (int32_t i = 0; i < self->projections && status == TPP_OK; i++)
-        status = tpp__col_weight(layer, in_shape(layer, work, i), work->in, split->grads.matrix[i],
+        status = tpp__col_weight(layer, in_shape(layer, work, i), work->in, split.grads.matrix[i],
                                  tpp__grad_of(layer, work, self->weight[i]),
                                  tpp__grad_of(layer, work, self->bias[i]));
     int64_t sums = layer->count * self->head_cols;
     for (int32_t i = TPP__Q; i <= TPP__K && self->normed; i++)
-        tpp__kern_add(layer->wide, sums, split->norms + i * sums * layer->wide_width,
+        tpp__kern_add(layer->wide, sums, split.norms + i * sums * layer->wide_width,
                       tpp__grad_of(layer, work, self->norm[i]));
     if (status == TPP_OK)
-        status = tpp__row_weight(layer, out_shape(layer, work), saved->heads, work->grad_out,
-                                 tpp__grad_of(layer, work, self->out),
+        status = tpp__row_weight(layer, out_shape(layer, work), saved_of(layer, work).heads,
+                                 work->grad_out, tpp__grad_of(layer, work, self->out),
                                  tpp__grad_of(layer, work, self->out_bias));
     return status;
 }
 
-static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
-    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
-    tpp__arena kept = tpp__arena_over(work->split, INT64_MAX);
-    tpp__attention_saved saved = take_saved(layer, work->tokens, &memory);
-    attention_split split = take_split(layer, work->tokens, &kept);
-    tpp_request sum = {0};
-    tpp_status status = TPP_OK;
-    if (parts & TPP__INPUT) {
-        status = input_half(layer, work, &saved, &split);
-        if (status == TPP_OK)
-            status =
-                tpp__f_backward_start(layer, work->grad_in, work->tokens * layer->in_cols, &sum);
-    }
-    if (status == TPP_OK && (parts & TPP__WEIGHT))
-        status = weight_half(layer, work, &saved, &split);
-    return tpp__f_backward_finish(&sum, status);
-}
+static const struct tpp__region_ops region = {needs_of, forward, out_of, bias_of,
+                                              backward, in_of,   weight};
 
-const tpp__layer_ops tpp__attention_ops = {
-    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
+const tpp__layer_ops tpp__attention_ops = {.needs = tpp__region_layer_needs,
+                                           .forward = tpp__region_layer_forward,
+                                           .backward = tpp__region_layer_backward,
+                                           .serve = serve,
+                                           .region = &region};

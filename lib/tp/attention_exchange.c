@@ -133,7 +133,7 @@ static tpp_status all_to_all(const exchange *e, int64_t cols) {
         if (status == TPP_OK)
             status = tpp_comm_send_start(layer->context, e->send + to * bytes, count, layer->dtype,
                                          to, TAG, &out);
-        status = tpp__f_backward_finish(&out, tpp__f_backward_finish(&in, status));
+        status = tpp__wait_for(&out, tpp__wait_for(&in, status));
     }
     return status;
 }

@@ -101,6 +101,7 @@ static void fill(tpp_layer *layer, const tpp_attention_desc *desc, const tpp_rop
         self->weight[i] = self->bias[i] = TPP__NO_PARAM;
     self->norm[TPP__Q] = self->norm[TPP__K] = self->out_bias = TPP__NO_PARAM;
     layer->in_cols = layer->out_cols = desc->hidden;
+    layer->in_part = layer->out_part = layer->sequence;
     add_weights(layer, desc);
     if (self->normed)
         add_norms(layer, desc);

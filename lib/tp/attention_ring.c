@@ -212,7 +212,7 @@ static tpp_status pass_start(const ring *r, const char *out, char *in, uint64_t 
 }
 
 static tpp_status pass_finish(tpp_request requests[2], tpp_status status) {
-    return tpp__f_backward_finish(&requests[1], tpp__f_backward_finish(&requests[0], status));
+    return tpp__wait_for(&requests[1], tpp__wait_for(&requests[0], status));
 }
 
 static void swap(char **a, char **b) {

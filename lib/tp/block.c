@@ -1,5 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "tp/drop.h"
+#include "tp/block_impl.h"
 
 #include <tpp/attention.h>
 #include <tpp/block.h>
@@ -8,18 +8,9 @@
 
 /* r = x + attention(norm1(x)); y = r + mlp(norm2(r)). */
 
-enum { NORM1, ATTENTION, NORM2, MLP, PARTS };
+enum { PARTS = TPP__PARTS };
 
-typedef struct block_layer {
-    tpp_layer base;
-    tpp__drop after_attention, after_mlp;
-} block_layer;
-
-static const block_layer *block_of(const tpp_layer *layer) {
-    return (const block_layer *)layer;
-}
-
-/* Three matrices [tokens, hidden] and a piece of memory per part. As values: norm1's output, r,
+/* Three matrices [rows, hidden] and a piece of memory per part. As values: norm1's output, r,
  * norm2's output. As gradients: of norm1's output, of r, of norm2's output. */
 typedef struct block_memory {
     char *normed1, *middle, *normed2;
@@ -31,7 +22,7 @@ typedef struct block_memory {
 static block_memory take(const tpp_layer *block, const tpp__needs needs[PARTS], int64_t tokens,
                          bool saved, tpp__arena *arena) {
     block_memory memory;
-    int64_t elements = tokens * block->in_cols;
+    int64_t elements = tpp__block_room(block, tokens);
     memory.normed1 = tpp__arena_take(arena, elements, block->width);
     memory.middle = tpp__arena_take(arena, elements, block->width);
     memory.normed2 = tpp__arena_take(arena, elements, block->width);
@@ -53,9 +44,9 @@ static void needs_of(const tpp_layer *block, int64_t batch, int64_t seq, tpp__ne
     part_needs(block, batch, seq, parts);
     take(block, parts, batch * seq, true, &saved);
     take(block, parts, batch * seq, false, &split);
-    int32_t own = block_of(block)->after_mlp.rate > 0 ? 4 : 3;
+    int32_t own = tpp__block_of(block)->after_mlp.rate > 0 ? 4 : 3;
     for (int32_t i = 0; i < own; i++) /* a whole backward keeps the three gradients in scratch */
-        tpp__arena_take(&scratch, batch * seq * block->in_cols, block->width);
+        tpp__arena_take(&scratch, tpp__block_room(block, batch * seq), block->width);
     for (int32_t i = 0; i < PARTS; i++) {
         most = parts[i].scratch > most ? parts[i].scratch : most;
         tpp__needs_join(needs, &parts[i]);
@@ -82,15 +73,20 @@ static void serve(const tpp_layer *block, int64_t batch, int64_t seq, int64_t ca
     out->overflow |= !tpp__arena_fits(&scratch);
 }
 
+tpp__work tpp__block_child(const tpp_layer *block, const tpp__work *work, int32_t child) {
+    tpp__work own = *work;
+    own.params = work->params + block->child_state[child];
+    own.grads = work->grads ? work->grads + block->child_grads[child] : NULL;
+    return own;
+}
+
 /* The work of a part on `in`, `out` or the gradients of these. */
 static tpp__work part_work(const tpp_layer *block, const tpp__work *work, const block_memory *saved,
                            int32_t part) {
-    tpp__work own = *work;
+    tpp__work own = tpp__block_child(block, work, part);
     const void *ins[PARTS] = {work->in, saved->normed1, saved->middle, saved->normed2};
     own.in = ins[part];
     own.saved = saved->own[part];
-    own.params = work->params + block->child_state[part];
-    own.grads = work->grads ? work->grads + block->child_grads[part] : NULL;
     return own;
 }
 
@@ -103,12 +99,11 @@ static tpp_status run_forward(const tpp_layer *block, const tpp__work *work,
     return tpp__layer_forward(block->children[part], &own);
 }
 
-/* y = x + what dropout leaves of y. */
-static void join(const tpp_layer *block, const tpp__work *work, const tpp__drop *drop,
-                 const void *x, void *y) {
+void tpp__block_join(const tpp_layer *block, const tpp__work *work, const tpp__drop *drop,
+                     const void *x, void *y) {
     if (tpp__drops(drop, work))
         tpp__drop_apply(block, drop, work, block->in_cols, y, y);
-    tpp__kern_add(block->dtype, work->tokens * block->in_cols, x, y);
+    tpp__kern_add(block->dtype, tpp__block_elements(block, work), x, y);
 }
 
 static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
@@ -118,17 +113,18 @@ static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
         part_needs(block, work->batch, work->seq, needs);
     block_memory saved = take(block, needs, work->tokens, true, &arena);
     saved.rest = arena;
-    tpp_status status = run_forward(block, work, &saved, NORM1, saved.normed1);
+    tpp_status status = run_forward(block, work, &saved, TPP__NORM1, saved.normed1);
     if (status == TPP_OK)
-        status = run_forward(block, work, &saved, ATTENTION, saved.middle);
+        status = run_forward(block, work, &saved, TPP__ATTENTION, saved.middle);
     if (status == TPP_OK) {
-        join(block, work, &block_of(block)->after_attention, work->in, saved.middle);
-        status = run_forward(block, work, &saved, NORM2, saved.normed2);
+        tpp__block_join(block, work, &tpp__block_of(block)->after_attention, work->in,
+                        saved.middle);
+        status = run_forward(block, work, &saved, TPP__NORM2, saved.normed2);
     }
     if (status == TPP_OK)
-        status = run_forward(block, work, &saved, MLP, work->out);
+        status = run_forward(block, work, &saved, TPP__MLP, work->out);
     if (status == TPP_OK)
-        join(block, work, &block_of(block)->after_mlp, saved.middle, work->out);
+        tpp__block_join(block, work, &tpp__block_of(block)->after_mlp, saved.middle, work->out);
     return status;
 }
 
@@ -163,13 +159,13 @@ static const void *through(const block_back *b, const tpp__drop *drop, const voi
 /* grad_out + what a norm gave is the gradient of the residual's other end. */
 static void add_residual(const block_back *b, const void *grad_out, void *grad) {
     if (b->parts & TPP__INPUT)
-        tpp__kern_add(b->block->dtype, b->work->tokens * b->block->in_cols, grad_out, grad);
+        tpp__kern_add(b->block->dtype, tpp__block_elements(b->block, b->work), grad_out, grad);
 }
 
 static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_t parts) {
     block_back b = {.block = block, .work = work, .scratch = work->scratch, .parts = parts};
-    const block_layer *self = block_of(block);
-    int64_t elements = work->tokens * block->in_cols;
+    const tpp__block *self = tpp__block_of(block);
+    int64_t elements = tpp__block_room(block, work->tokens);
     tpp__needs needs[PARTS];
     part_needs(block, work->batch, work->seq, needs);
     tpp__arena saved = tpp__arena_over(work->saved, INT64_MAX);
@@ -185,16 +181,16 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
         b.grads = take(block, needs, work->tokens, false, &split);
     }
     tpp_status status =
-        run_backward(&b, MLP, through(&b, &self->after_mlp, work->grad_out), b.grads.normed2);
+        run_backward(&b, TPP__MLP, through(&b, &self->after_mlp, work->grad_out), b.grads.normed2);
     if (status == TPP_OK)
-        status = run_backward(&b, NORM2, b.grads.normed2, b.grads.middle);
+        status = run_backward(&b, TPP__NORM2, b.grads.normed2, b.grads.middle);
     if (status == TPP_OK) {
         add_residual(&b, work->grad_out, b.grads.middle);
-        status = run_backward(&b, ATTENTION, through(&b, &self->after_attention, b.grads.middle),
-                              b.grads.normed1);
+        status = run_backward(&b, TPP__ATTENTION,
+                              through(&b, &self->after_attention, b.grads.middle), b.grads.normed1);
     }
     if (status == TPP_OK)
-        status = run_backward(&b, NORM1, b.grads.normed1, work->grad_in);
+        status = run_backward(&b, TPP__NORM1, b.grads.normed1, work->grad_in);
     if (status == TPP_OK)
         add_residual(&b, b.grads.middle, work->grad_in);
     return status;
@@ -264,11 +260,11 @@ static tpp_status make_mlp(const tpp_layer *block, const tpp_block_desc *desc, t
 static tpp_status make_part(const tpp_layer *block, const tpp_block_desc *desc, int32_t part,
                             tpp_layer **out) {
     switch (part) {
-    case NORM1:
+    case TPP__NORM1:
         return make_norm(block, desc, "ln_1.", out);
-    case ATTENTION:
+    case TPP__ATTENTION:
         return make_attention(block, desc, out);
-    case NORM2:
+    case TPP__NORM2:
         return make_norm(block, desc, "ln_2.", out);
     default:
         return make_mlp(block, desc, out);
@@ -291,28 +287,46 @@ static tpp_status check_desc(const tpp_block_desc *desc) {
         !(desc->flags & TPP_BLOCK_QKV_BIAS))
         status = tpp__fail(TPP_ERR_INVALID,
                            "desc.flags has TPP_BLOCK_OUT_BIAS without TPP_BLOCK_QKV_BIAS");
+    if (status == TPP_OK && (desc->flags & TPP_BLOCK_TWO_NORMS) &&
+        !(desc->flags & TPP_BLOCK_PARALLEL))
+        status = tpp__fail(TPP_ERR_INVALID, "desc.flags has TPP_BLOCK_TWO_NORMS without "
+                                            "TPP_BLOCK_PARALLEL; other blocks always have two");
     return status;
+}
+
+static void fill(tpp_layer *layer, const tpp_block_desc *desc) {
+    tpp__block *block = (tpp__block *)layer;
+    layer->in_cols = layer->out_cols = desc->hidden;
+    layer->in_part = layer->out_part = layer->sequence;
+    bool parallel = desc->flags & TPP_BLOCK_PARALLEL;
+    bool one_norm = parallel && !(desc->flags & TPP_BLOCK_TWO_NORMS);
+    block->parts = one_norm ? PARTS - 1 : PARTS;
+    block->after_attention =
+        tpp__drop_make(layer, parallel ? "dropout" : "attn.dropout", desc->dropout);
+    block->after_mlp = tpp__drop_make(layer, "mlp.dropout", desc->dropout);
 }
 
 tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
                             const tpp_block_desc *given) {
     tpp_block_desc desc;
     tpp_layer *block;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, 2 * TPP_BLOCK_FULL - 1, given, "desc");
+    tpp_status status =
+        tpp__sized_read(&desc, sizeof desc, 2 * TPP_BLOCK_TWO_NORMS - 1, given, "desc");
     if (status == TPP_OK)
         status = check_desc(&desc);
+    bool parallel = status == TPP_OK && desc.flags & TPP_BLOCK_PARALLEL;
     if (status == TPP_OK)
-        status = tpp__layer_new(&block, env, sizeof(block_layer), &ops, 20, PARTS);
+        status = tpp__layer_new(&block, env, sizeof(tpp__block),
+                                parallel ? &tpp__block_parallel_ops : &ops, 20, PARTS);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
-    for (int32_t i = 0; i < PARTS && status == TPP_OK; i++) {
+    fill(block, &desc);
+    for (int32_t i = 0; i < tpp__block_of(block)->parts && status == TPP_OK; i++) {
         tpp_layer *part;
-        status = make_part(block, &desc, i, &part);
+        status =
+            make_part(block, &desc, i + 1 == tpp__block_of(block)->parts ? TPP__MLP : i, &part);
         if (status == TPP_OK)
             tpp__layer_adopt(block, part);
     }
-    block->in_cols = block->out_cols = desc.hidden;
-    ((block_layer *)block)->after_attention = tpp__drop_make(block, "attn.dropout", desc.dropout);
-    ((block_layer *)block)->after_mlp = tpp__drop_make(block, "mlp.dropout", desc.dropout);
     return tpp__layer_hand_over(out, block, status);
 }

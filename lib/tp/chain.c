@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/part.h"
 #include "tp/tied.h"
 
 /* Layers one after the other. What flows between layer i and i + 1 is `flow` i. Its value is saved
@@ -6,7 +7,7 @@
  * two, which alternate in scratch. */
 
 static int64_t flow_elements(const tpp_layer *chain, int32_t i, int64_t tokens) {
-    return tokens * chain->children[i]->out_cols;
+    return tpp__out_room(chain->children[i], tokens) * chain->children[i]->out_cols;
 }
 
 /* Flow 0 .. count - 2, then each layer's own part. */
@@ -22,13 +23,13 @@ static void skip_flows(const tpp_layer *chain, int64_t tokens, tpp__arena *memor
         tpp__arena_take(memory, flow_elements(chain, i, tokens), chain->width);
 }
 
-static int64_t widest_flow(const tpp_layer *chain) {
-    int64_t widest = 0;
+static int64_t largest_flow(const tpp_layer *chain, int64_t tokens) {
+    int64_t largest = 0;
     for (int32_t i = 0; i < chain->child_count - 1; i++) {
-        if (chain->children[i]->out_cols > widest)
-            widest = chain->children[i]->out_cols;
+        int64_t elements = flow_elements(chain, i, tokens);
+        largest = elements > largest ? elements : largest;
     }
-    return widest;
+    return largest;
 }
 
 static void needs_of(const tpp_layer *chain, int64_t batch, int64_t seq, tpp__needs *needs) {
@@ -36,8 +37,8 @@ static void needs_of(const tpp_layer *chain, int64_t batch, int64_t seq, tpp__ne
     skip_flows(chain, batch * seq, &saved);
     tpp__arena split = saved;
     tpp__arena scratch = tpp__arena_counting();
-    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
-    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
+    tpp__arena_take(&scratch, largest_flow(chain, batch * seq), chain->width);
+    tpp__arena_take(&scratch, largest_flow(chain, batch * seq), chain->width);
     int64_t most = 0;
     for (int32_t i = 0; i < chain->child_count; i++) {
         tpp__needs child = tpp__layer_needs(chain->children[i], batch, seq);
@@ -79,8 +80,8 @@ static tpp__work child_work(const tpp_layer *chain, const tpp__work *work, int32
 static void serve(const tpp_layer *chain, int64_t batch, int64_t seq, int64_t cache_seq,
                   tpp__serve *out) {
     tpp__arena scratch = tpp__arena_counting();
-    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
-    tpp__arena_take(&scratch, batch * seq * widest_flow(chain), chain->width);
+    tpp__arena_take(&scratch, largest_flow(chain, batch * seq), chain->width);
+    tpp__arena_take(&scratch, largest_flow(chain, batch * seq), chain->width);
     for (int32_t i = 0; i < chain->child_count; i++) {
         tpp__serve child = tpp__layer_serve(chain->children[i], batch, seq, cache_seq);
         tpp__serve_join(out, &child);
@@ -97,7 +98,7 @@ static tpp_status forward_only(const tpp_layer *chain, const tpp__work *work) {
     tpp_status status = TPP_OK;
     void *pair[2];
     for (int32_t i = 0; i < 2; i++)
-        pair[i] = tpp__arena_take(&child.scratch, work->tokens * widest_flow(chain), chain->width);
+        pair[i] = tpp__arena_take(&child.scratch, largest_flow(chain, work->tokens), chain->width);
     for (int32_t i = 0; i < chain->child_count && status == TPP_OK; i++) {
         const tpp_layer *layer = chain->children[i];
         tpp__serve own = tpp__layer_serve(layer, work->batch, work->seq, work->cache_seq);
@@ -135,7 +136,7 @@ static tpp_status backward(const tpp_layer *chain, const tpp__work *work, int32_
     tpp__arena scratch = work->scratch;
     void *pair[2];
     for (int32_t i = 0; i < 2; i++)
-        pair[i] = tpp__arena_take(&scratch, work->tokens * widest_flow(chain), chain->width);
+        pair[i] = tpp__arena_take(&scratch, largest_flow(chain, work->tokens), chain->width);
     tpp_status status = TPP_OK;
     for (int32_t i = chain->child_count - 1; i >= 0 && status == TPP_OK; i--) {
         tpp__work child = child_work(chain, work, i);
@@ -149,16 +150,22 @@ static tpp_status backward(const tpp_layer *chain, const tpp__work *work, int32_
     return status;
 }
 
+static const char *rows_text(bool part) {
+    return part ? "this rank's rows alone" : "the rows of all tokens";
+}
+
 static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         const tpp_layer *layer = layers[i];
         if (!layer)
             return tpp__fail(TPP_ERR_INVALID, "layers[%d] is NULL", i);
         if (layer->comm != chain->comm || layer->context != chain->context ||
-            layer->dtype != chain->dtype || layer->blocks != chain->blocks)
-            return tpp__fail(
-                TPP_ERR_INVALID,
-                "layers[%d] was made with another comm, context, dtype or blocks than env", i);
+            layer->dtype != chain->dtype || layer->blocks != chain->blocks ||
+            layer->sequence != chain->sequence)
+            return tpp__fail(TPP_ERR_INVALID,
+                             "layers[%d] was made with another comm, context, dtype, blocks or "
+                             "TPP_ENV_SEQUENCE than env",
+                             i);
         for (int32_t j = 0; j < i; j++) {
             if (layers[j] == layer)
                 return tpp__fail(TPP_ERR_INVALID,
@@ -174,6 +181,10 @@ static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, in
                 "layers[%d] takes %lld columns of %s, but layers[%d] gives %lld columns of %s", i,
                 (long long)layer->in_cols, tpp__dtype_name(layer->in_dtype), i - 1,
                 (long long)layers[i - 1]->out_cols, tpp__dtype_name(layers[i - 1]->out_dtype));
+        if (layer->in_part != layers[i - 1]->out_part)
+            return tpp__fail(TPP_ERR_INVALID,
+                             "layers[%d] takes %s, but layers[%d] gives %s (TPP_ENV_SEQUENCE)", i,
+                             rows_text(layer->in_part), i - 1, rows_text(layers[i - 1]->out_part));
         if (layers[i - 1]->targets)
             return tpp__fail(TPP_ERR_INVALID,
                              "layers[%d] is a loss; only the last layer of a chain can be one",
@@ -217,6 +228,8 @@ tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer
         chain->out_cols = layers[count - 1]->out_cols;
         chain->out_dtype = layers[count - 1]->out_dtype;
         chain->targets = layers[count - 1]->targets;
+        chain->in_part = layers[0]->in_part;
+        chain->out_part = layers[count - 1]->out_part;
         chain->one_row = layers[count - 1]->one_row;
     }
     if (status != TPP_OK || chain->state_overflow)

@@ -102,6 +102,10 @@ static tpp_mat view(const void *data, int64_t rows, int64_t cols, tpp_dtype dtyp
     return mat;
 }
 
+static int64_t in_rows(const tpp_layer *layer, const tpp__work *work) {
+    return layer->in_part ? work->rows : work->tokens;
+}
+
 /* What every callback of a call gets. */
 static tpp_status open_call(const tpp_layer *layer, const tpp__work *work, tpp_call *call) {
     tpp_custom_needs needs;
@@ -111,7 +115,7 @@ static tpp_status open_call(const tpp_layer *layer, const tpp__work *work, tpp_c
         .size = sizeof *call,
         .batch = work->batch,
         .seq = work->seq,
-        .in = view(work->in, work->tokens, layer->in_cols, layer->in_dtype),
+        .in = view(work->in, in_rows(layer, work), layer->in_cols, layer->in_dtype),
         .params = work->params,
         .saved = work->saved,
         .saved_bytes = needs.saved_bytes,
@@ -120,12 +124,16 @@ static tpp_status open_call(const tpp_layer *layer, const tpp__work *work, tpp_c
         .targets = work->targets,
         .weights = work->weights,
         .weight_sum = work->weight_sum,
+        .lengths = work->lengths,
+        .past = work->past,
+        .dropout_seed = work->dropout_seed,
     };
     return status;
 }
 
 static tpp_mat out_view(const tpp_layer *layer, const tpp__work *work, const void *data) {
-    return view(data, layer->one_row ? 1 : work->tokens, layer->out_cols, layer->out_dtype);
+    int64_t rows = layer->out_part ? work->rows : work->tokens;
+    return view(data, layer->one_row ? 1 : rows, layer->out_cols, layer->out_dtype);
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
@@ -149,7 +157,8 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     call.grad_out = out_view(layer, work, work->grad_out);
     if (status == TPP_OK && (parts & TPP__INPUT) && self->ops.backward_input) {
         if (layer->in_dtype == layer->dtype)
-            call.grad_in = view(work->grad_in, work->tokens, layer->in_cols, layer->in_dtype);
+            call.grad_in =
+                view(work->grad_in, in_rows(layer, work), layer->in_cols, layer->in_dtype);
         sentence before = begin();
         status = end(layer, "backward_input", &before, self->ops.backward_input(self->ctx, &own));
     }

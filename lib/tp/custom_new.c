@@ -141,6 +141,9 @@ static tpp_status fill(tpp_layer *layer, const tpp_custom_desc *desc) {
     layer->in_dtype = desc->in_dtype ? desc->in_dtype : layer->dtype;
     layer->targets = desc->flags & TPP_CUSTOM_TARGETS;
     layer->one_row = desc->flags & TPP_CUSTOM_ONE_ROW;
+    bool parted = layer->sequence && desc->flags & TPP_CUSTOM_SEQUENCE;
+    layer->in_part = parted && layer->in_dtype == layer->dtype;
+    layer->out_part = parted && !layer->targets;
     if (layer->targets)
         layer->out_dtype = layer->wide;
     if (layer->in_dtype != layer->dtype && layer->in_dtype != TPP_I32)
@@ -156,8 +159,9 @@ tpp_status tpp_custom_create(tpp_layer **out, const tpp_layer_env *env,
     tpp_custom_desc desc;
     tpp_custom_ops callbacks;
     tpp_layer *layer;
-    tpp_status status =
-        tpp__sized_read(&desc, sizeof desc, TPP_CUSTOM_TARGETS | TPP_CUSTOM_ONE_ROW, given, "desc");
+    tpp_status status = tpp__sized_read(
+        &desc, sizeof desc, TPP_CUSTOM_TARGETS | TPP_CUSTOM_ONE_ROW | TPP_CUSTOM_SEQUENCE, given,
+        "desc");
     if (status == TPP_OK)
         status = check_desc(&desc);
     if (status == TPP_OK)

@@ -2,7 +2,7 @@
 #ifndef TPP_TP_DROP_H
 #define TPP_TP_DROP_H
 
-/* Dropout of a tensor [tokens, cols] that every rank holds whole: nothing is saved, backward makes the
+/* Dropout of a tensor [rows of this rank, cols] of whole rows: nothing is saved, backward makes the
  * mask again. */
 
 #include "tp/layer_impl.h"

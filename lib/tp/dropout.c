@@ -28,13 +28,28 @@ bool tpp__drops(const tpp__drop *drop, const tpp__work *work) {
     return drop->rate > 0 && work->dropout_seed != 0;
 }
 
+/* Row of a whole call that a row of the tokens here is: itself, unless sequences are spread over
+ * env.context. */
+static int64_t global_row(const tpp_layer *layer, const tpp__work *work, int64_t row) {
+    if (!layer->context)
+        return row;
+    int64_t sequence = row / work->seq, whole = work->seq * layer->context_size;
+    return sequence * whole +
+           tpp_context_index(layer->context_size, layer->context_rank, work->seq, row % work->seq);
+}
+
 void tpp__drop_apply(const tpp_layer *layer, const tpp__drop *drop, const tpp__work *work,
                      int64_t cols, const void *x, void *y) {
     const tpp__dropout d = {.seed = work->dropout_seed,
                             .key = drop->key,
                             .scale = 1 / (1 - drop->rate),
                             .threshold = (uint32_t)(drop->rate * 0x1p32)};
-    tpp__kern_dropout(layer->dtype, &d, 0, work->tokens, cols, x, y);
+    int64_t step = layer->context ? 1 : work->rows; /* rows that follow each other in the call */
+    for (int64_t r = 0; r < work->rows; r += step) {
+        int64_t skip = r * cols * layer->width;
+        tpp__kern_dropout(layer->dtype, &d, global_row(layer, work, work->first + r), step, cols,
+                          (const char *)x + skip, (char *)y + skip);
+    }
 }
 
 static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
@@ -45,8 +60,8 @@ static void pass(const tpp_layer *layer, const tpp__work *work, const void *x, v
     const tpp__drop *drop = &((const dropout *)layer)->drop;
     if (tpp__drops(drop, work))
         tpp__drop_apply(layer, drop, work, layer->in_cols, x, y);
-    else
-        memcpy(y, x, (size_t)(work->tokens * layer->in_cols * layer->width));
+    else if (work->rows > 0)
+        memcpy(y, x, (size_t)(work->rows * layer->in_cols * layer->width));
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
@@ -76,6 +91,7 @@ tpp_status tpp_dropout_create(tpp_layer **out, const tpp_layer_env *env,
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
     layer->in_cols = layer->out_cols = desc.cols;
+    layer->in_part = layer->out_part = layer->sequence;
     ((dropout *)layer)->drop = tpp__drop_make(layer, "", desc.rate);
     return tpp__layer_hand_over(out, layer, TPP_OK);
 }

@@ -14,9 +14,14 @@ typedef struct embedding {
 
 enum { TOKENS, POSITIONS };
 
+/* With sequence parallelism forward's scratch holds the output of all tokens, and the weight half needs
+ * its gradient. */
 static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
+    tpp__arena room = tpp__arena_counting();
     int64_t elements;
-    needs->overflow = !tpp__mul(batch * seq, layer->out_cols, &elements);
+    tpp__room_take(layer, batch * seq, layer->out_cols, &room);
+    needs->split = needs->scratch = room.used;
+    needs->overflow = !tpp__mul(batch * seq, layer->out_cols, &elements) || !tpp__arena_fits(&room);
 }
 
 static tpp_status check_ids(const tpp_layer *layer, const tpp__work *work) {
@@ -46,24 +51,27 @@ static int64_t row_of(const embedding *self, int32_t id) {
     return row < self->rows ? row : -1;
 }
 
-/* Rows of the table of positions that a sequence meets, added to its tokens. */
+/* Rows of the table of positions that this rank's rows of a sequence meet, added to these. */
 static void add_positions(const tpp_layer *layer, const tpp__work *work, const char *table) {
-    int64_t bytes = layer->out_cols * layer->width;
+    int64_t bytes = layer->out_cols * layer->width, end = work->first + work->rows;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
-         s = tpp__sequence_next(work, s))
-        for (int64_t i = 0; i < s.count; i++)
+         s = tpp__sequence_next(work, s)) {
+        int64_t first = s.first > work->first ? s.first : work->first;
+        int64_t last = s.first + s.count < end ? s.first + s.count : end;
+        for (int64_t row = first; row < last; row++)
             tpp__kern_add(layer->dtype, layer->out_cols,
-                          table + tpp__sequence_position(layer, &s, i) * bytes,
-                          (char *)work->out + (s.first + i) * bytes);
+                          table + tpp__sequence_position(layer, &s, row - s.first) * bytes,
+                          (char *)work->out + (row - work->first) * bytes);
+    }
 }
 
-static void sum_positions(const tpp_layer *layer, const tpp__work *work, char *grad) {
+static void sum_positions(const tpp_layer *layer, const tpp__work *work, const char *grad_out,
+                          char *grad) {
     int64_t cols = layer->out_cols;
     for (tpp__sequence s = tpp__sequence_first(work); s.index < work->batch;
          s = tpp__sequence_next(work, s))
         for (int64_t i = 0; i < s.count; i++)
-            tpp__kern_collect(layer->dtype, cols,
-                              (const char *)work->grad_out + (s.first + i) * cols * layer->width,
+            tpp__kern_collect(layer->dtype, cols, grad_out + (s.first + i) * cols * layer->width,
                               grad +
                                   tpp__sequence_position(layer, &s, i) * cols * layer->wide_width);
 }
@@ -72,11 +80,14 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     const embedding *self = (const embedding *)layer;
     const int32_t *ids = work->in;
     int64_t cols = layer->out_cols, bytes = cols * layer->width;
+    tpp__arena scratch = work->scratch;
+    void *room = tpp__room_take(layer, work->tokens, cols, &scratch);
+    char *partial = room ? room : work->out;
     tpp_status status = check_ids(layer, work);
     if (status != TPP_OK)
         return status;
     for (int64_t i = 0; i < work->tokens; i++) {
-        char *to = (char *)work->out + i * bytes;
+        char *to = partial + i * bytes;
         const char *table = tpp__param_of(layer, work, TOKENS);
         int64_t row = row_of(self, ids[i]);
         /* Adding to 0 makes -0 into 0, as the sum over ranks does: the same bits for one rank
@@ -85,7 +96,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
         if (row >= 0)
             tpp__kern_add(layer->dtype, cols, table + row * bytes, to);
     }
-    status = tpp__g_forward(layer, work->out, work->tokens * cols);
+    status = tpp__g_forward(layer, work->tokens, cols, partial, work->out);
     if (status == TPP_OK && self->positions > 0)
         add_positions(layer, work, tpp__param_of(layer, work, POSITIONS));
     return status;
@@ -95,19 +106,25 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     const embedding *self = (const embedding *)layer;
     const int32_t *ids = work->in;
     int64_t cols = layer->out_cols, bytes = cols * layer->wide_width;
-    if (!(parts & TPP__WEIGHT))
-        return TPP_OK;
+    tpp__arena split = tpp__arena_over(work->split, INT64_MAX);
+    void *room = tpp__room_take(layer, work->tokens, cols, &split);
+    const char *grad_out = room ? room : work->grad_out;
+    const void *whole;
     tpp_status status = check_ids(layer, work);
-    for (int64_t i = 0; i < work->tokens && status == TPP_OK; i++) {
-        const char *from = (const char *)work->grad_out + i * cols * layer->width;
+    if (status == TPP_OK && (parts & TPP__INPUT))
+        status = tpp__gather(layer, work->tokens, cols, work->grad_out, room, &whole);
+    if (status != TPP_OK || !(parts & TPP__WEIGHT))
+        return status;
+    for (int64_t i = 0; i < work->tokens; i++) {
         char *table = tpp__grad_of(layer, work, TOKENS);
         int64_t row = row_of(self, ids[i]);
         if (row >= 0)
-            tpp__kern_collect(layer->dtype, cols, from, table + row * bytes);
+            tpp__kern_collect(layer->dtype, cols, grad_out + i * cols * layer->width,
+                              table + row * bytes);
     }
-    if (status == TPP_OK && self->positions > 0)
-        sum_positions(layer, work, tpp__grad_of(layer, work, POSITIONS));
-    return status;
+    if (self->positions > 0)
+        sum_positions(layer, work, grad_out, tpp__grad_of(layer, work, POSITIONS));
+    return TPP_OK;
 }
 
 static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
@@ -147,6 +164,7 @@ tpp_status tpp_embedding_create(tpp_layer **out, const tpp_layer_env *env,
     layer->in_dtype = TPP_I32;
     layer->in_cols = 1;
     layer->out_cols = desc.hidden;
+    layer->out_part = layer->sequence;
     tpp__layer_add_param(layer, "tokens.weight",
                          tpp__shard_axis(layer, padded, desc.hidden, TPP_AXIS_ROWS, 1, desc.vocab),
                          TPP_INIT_NORMAL, desc.init_std,

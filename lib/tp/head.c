@@ -14,15 +14,24 @@ void *tpp__head_table_grad(const tpp_layer *layer, const tpp__work *work) {
 }
 
 static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
-    tpp__arena scratch = tpp__arena_counting();
+    tpp__arena split = tpp__arena_counting();
+    tpp__room_take(layer, batch * seq, layer->in_cols, &split); /* the input */
+    tpp__arena scratch = split;
+    tpp__room_take(layer, batch * seq, layer->in_cols, &scratch); /* and its gradient */
     tpp__block_sum_scratch(layer, batch * seq * layer->in_cols, &scratch);
+    needs->split = split.used;
     needs->scratch = scratch.used;
     needs->overflow = !tpp__arena_fits(&scratch);
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
-    tpp_status status = tpp__row_input(layer, tpp__head_shape(layer, work->tokens), work->in,
-                                       tpp__head_table(layer, work), work->out);
+    tpp__arena scratch = work->scratch;
+    void *room = tpp__room_take(layer, work->tokens, layer->in_cols, &scratch);
+    const void *in;
+    tpp_status status = tpp__gather(layer, work->tokens, layer->in_cols, work->in, room, &in);
+    if (status == TPP_OK)
+        status = tpp__row_input(layer, tpp__head_shape(layer, work->tokens), in,
+                                tpp__head_table(layer, work), work->out);
     if (status == TPP_OK)
         tpp__logits_pad(layer, ((const tpp__head *)layer)->vocab, work->tokens, layer->out_cols,
                         work->out, (double)-INFINITY);
@@ -31,16 +40,25 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
 
 static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
     tpp__linear_shape shape = tpp__head_shape(layer, work->tokens);
-    tpp_request sum = {0};
+    tpp__arena scratch = work->scratch, split = tpp__arena_over(work->split, INT64_MAX);
+    void *in = tpp__room_take(layer, shape.tokens, shape.out, &split);
+    void *room = tpp__room_take(layer, shape.tokens, shape.out, &scratch);
+    void *partial = room ? room : work->grad_in;
+    tpp_request gather = {0};
+    tpp__sum sum = {0};
     tpp_status status = TPP_OK;
     if (parts & TPP__INPUT) {
-        status = tpp__row_forward(layer, shape, work->grad_out, tpp__head_table(layer, work),
-                                  work->grad_in, work->scratch);
+        status = tpp__gather_start(layer, shape.tokens, shape.out, work->in, in, &gather);
         if (status == TPP_OK)
-            status = tpp__f_backward_start(layer, work->grad_in, shape.tokens * shape.out, &sum);
+            status = tpp__row_forward(layer, shape, work->grad_out, tpp__head_table(layer, work),
+                                      partial, scratch);
+        if (status == TPP_OK)
+            status =
+                tpp__f_backward_start(layer, shape.tokens, shape.out, partial, work->grad_in, &sum);
     }
+    status = tpp__wait_for(&gather, status);
     if (status == TPP_OK && (parts & TPP__WEIGHT))
-        status = tpp__row_weight(layer, shape, work->grad_out, work->in,
+        status = tpp__row_weight(layer, shape, work->grad_out, in ? in : work->in,
                                  tpp__head_table_grad(layer, work), NULL);
     return tpp__f_backward_finish(&sum, status);
 }
@@ -101,9 +119,11 @@ static tpp_status check_tied(const tpp_layer *layer, const tpp_head_desc *desc) 
     const tpp_layer *tied = desc->tied;
     if (!tied || !tpp__is_embedding(tied))
         return tied ? tpp__fail(TPP_ERR_INVALID, "desc.tied is no embedding") : TPP_OK;
-    if (tied->comm != layer->comm || tied->dtype != layer->dtype || tied->blocks != layer->blocks)
+    if (tied->comm != layer->comm || tied->dtype != layer->dtype || tied->blocks != layer->blocks ||
+        tied->sequence != layer->sequence)
         return tpp__fail(TPP_ERR_INVALID,
-                         "desc.tied was made with another comm, dtype or blocks than env");
+                         "desc.tied was made with another comm, dtype, blocks or TPP_ENV_SEQUENCE "
+                         "than env");
     const tpp_shard *table = &tied->params[0].shard;
     if (table->valid != desc->vocab || table->cols != desc->hidden)
         return tpp__fail(TPP_ERR_INVALID,
@@ -122,6 +142,7 @@ static void fill(tpp_layer *layer, const tpp_head_desc *desc) {
     self->rows = padded / layer->ranks;
     self->block = desc->block;
     layer->in_cols = desc->hidden;
+    layer->in_part = layer->sequence;
     layer->out_cols = self->rows;
     layer->tied = desc->tied;
     if (desc->loss)

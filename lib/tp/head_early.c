@@ -44,7 +44,9 @@ static early_scratch take_scratch(const tpp_layer *layer, int64_t tokens, tpp__a
 static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
     tpp__arena saved = tpp__arena_counting();
     take_saved(layer, batch * seq, &saved);
-    tpp__arena scratch = take_scratch(layer, batch * seq, tpp__arena_counting()).rest;
+    tpp__arena room = tpp__arena_counting(); /* of the input, or of its gradient */
+    tpp__room_take(layer, batch * seq, layer->in_cols, &room);
+    tpp__arena scratch = take_scratch(layer, batch * seq, room).rest;
     tpp__head_scratch_count(layer, tpp__head_step_tokens(layer, batch * seq), &scratch);
     needs->saved = saved.used;
     needs->scratch = scratch.used;
@@ -80,14 +82,18 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     const tpp__loss_rule *rule = &((const tpp__head *)layer)->rule;
     tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
     head_saved saved = take_saved(layer, work->tokens, &memory);
-    early_scratch e = take_scratch(layer, work->tokens, work->scratch);
+    tpp__arena free = work->scratch;
+    void *room = tpp__room_take(layer, work->tokens, layer->in_cols, &free);
+    early_scratch e = take_scratch(layer, work->tokens, free);
     tpp__work of_one = *work;
     of_one.grad_out = NULL; /* 1, as yet */
     tpp_status status = tpp__loss_slopes(layer, rule, &of_one, e.weight, e.slope);
+    if (status == TPP_OK)
+        status = tpp__gather(layer, work->tokens, layer->in_cols, work->in, room, &of_one.in);
     memset(saved.table_grad, 0, (size_t)(table_elements(layer) * layer->wide_width));
     for (int64_t t = 0; t < work->tokens && status == TPP_OK;) {
         tpp__head_step at = tpp__head_step_at(layer, work->tokens, t);
-        status = forward_step(layer, work, at, &saved, &e);
+        status = forward_step(layer, &of_one, at, &saved, &e);
         t += at.count;
     }
     if (status == TPP_OK)
@@ -98,13 +104,16 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
 static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
     tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
     head_saved saved = take_saved(layer, work->tokens, &memory);
-    int64_t elements = work->tokens * layer->in_cols;
+    int64_t cols = layer->in_cols;
     double given = tpp__loss_load(layer, work->grad_out, 0);
-    tpp_request sum = {0};
+    tpp__arena scratch = work->scratch;
+    void *room = tpp__room_take(layer, work->tokens, cols, &scratch);
+    void *partial = room ? room : work->grad_in;
+    tpp__sum sum = {0};
     tpp_status status = TPP_OK;
     if (parts & TPP__INPUT) {
-        memcpy(work->grad_in, saved.grad_in, (size_t)(elements * layer->width));
-        status = tpp__f_backward_start(layer, work->grad_in, elements, &sum);
+        memcpy(partial, saved.grad_in, (size_t)(work->tokens * cols * layer->width));
+        status = tpp__f_backward_start(layer, work->tokens, cols, partial, work->grad_in, &sum);
     }
     if (status == TPP_OK && (parts & TPP__WEIGHT))
         tpp__kern_add_times(layer->wide, table_elements(layer), given, saved.table_grad,
@@ -112,7 +121,7 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     status = tpp__f_backward_finish(&sum, status);
     if (status == TPP_OK &&
         (parts & TPP__INPUT)) /* behind the sum: bits as for every other split */
-        tpp__kern_times(layer->dtype, elements, given, work->grad_in, work->grad_in);
+        tpp__kern_times(layer->dtype, work->rows * cols, given, work->grad_in, work->grad_in);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/copies.h"
-#include "tp/layer_impl.h"
+#include "tp/part.h"
 #include "tp/tied.h"
 
 #include <math.h>
@@ -77,6 +77,11 @@ static tpp_status needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, t
     return TPP_OK;
 }
 
+/* Rows of a matrix of a call. */
+static int64_t rows_of(const tpp_layer *layer, bool part, int64_t tokens) {
+    return part ? tpp__part_of(layer, tokens).count : tokens;
+}
+
 tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
                            tpp_layer_info *out) {
     if (!layer)
@@ -104,7 +109,8 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
         .moments_bytes = tpp__moments_bytes(layer),
         .grad_dtype = layer->wide,
         .tied_bytes = tpp__tied_bytes(layer),
-        .out_rows = layer->one_row ? 1 : batch * seq,
+        .out_rows = layer->one_row ? 1 : rows_of(layer, layer->out_part, batch * seq),
+        .in_rows = rows_of(layer, layer->in_part, batch * seq),
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }
@@ -193,14 +199,15 @@ static tpp_status check_state(const tpp_layer *layer, const tpp_call *call, door
 
 static tpp_status check_mats(const tpp_layer *layer, const tpp_call *call, door want,
                              int64_t tokens) {
-    int64_t rows = layer->one_row ? 1 : tokens;
-    tpp_status status = check_mat("in", &call->in, tokens, layer->in_cols, layer->in_dtype);
+    int64_t rows = layer->one_row ? 1 : rows_of(layer, layer->out_part, tokens);
+    int64_t in_rows = rows_of(layer, layer->in_part, tokens);
+    tpp_status status = check_mat("in", &call->in, in_rows, layer->in_cols, layer->in_dtype);
     if (status == TPP_OK && want.forward)
         status = check_mat("out", &call->out, rows, layer->out_cols, layer->out_dtype);
     if (status == TPP_OK && !want.forward)
         status = check_mat("grad_out", &call->grad_out, rows, layer->out_cols, layer->out_dtype);
     if (status == TPP_OK && (want.parts & TPP__INPUT) && layer->in_dtype == layer->dtype)
-        status = check_mat("grad_in", &call->grad_in, tokens, layer->in_cols, layer->in_dtype);
+        status = check_mat("grad_in", &call->grad_in, in_rows, layer->in_cols, layer->in_dtype);
     if (status == TPP_OK && layer->targets && !call->targets && tokens > 0)
         status = tpp__fail(TPP_ERR_INVALID, "call.targets is NULL; it must hold %lld numbers",
                            (long long)tokens);
@@ -265,10 +272,13 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
             serving ? check_serving(layer, call, want) : check_training(layer, call, want, &saved);
     if (status != TPP_OK)
         return status;
+    tpp__part part = tpp__part_of(layer, tokens);
     *work = (tpp__work){
         .batch = call->batch,
         .seq = call->seq,
         .tokens = tokens,
+        .first = part.first,
+        .rows = part.count,
         .in = call->in.data,
         .out = call->out.data,
         .grad_out = call->grad_out.data,

@@ -36,6 +36,7 @@ typedef struct tpp__serve {
 /* A checked call. All matrices are contiguous. */
 typedef struct tpp__work {
     int64_t batch, seq, tokens;
+    int64_t first, rows; /* this rank's part of the tokens (part.h) */
     const void *in;
     void *out;
     const void *grad_out;
@@ -66,6 +67,7 @@ typedef struct tpp__layer_ops {
      * is all 0 beforehand */
     void (*serve)(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq,
                   tpp__serve *serve);
+    const struct tpp__region_ops *region; /* of a region (region.h); NULL: it is none */
 } tpp__layer_ops;
 
 typedef struct tpp__param {
@@ -97,6 +99,8 @@ struct tpp_layer {
     bool blas_single; /* calls use one BLAS thread */
     tpp_dtype in_dtype, out_dtype;
     int64_t in_cols, out_cols;
+    bool sequence;          /* TPP_ENV_SEQUENCE */
+    bool in_part, out_part; /* in and out hold this rank's rows alone */
     bool targets;
     bool one_row;          /* out is [1, out_cols] */
     const tpp_layer *tied; /* an embedding outside of this layer whose table it uses (tied.h) */

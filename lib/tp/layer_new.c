@@ -43,8 +43,8 @@ static tpp_status read_name(tpp_layer *layer, const char *name) {
 /* Everything of `env` into a layer that lies on the stack as yet. */
 static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     tpp_layer_env env;
-    tpp_status status =
-        tpp__sized_read(&env, sizeof env, TPP_ENV_BLAS_INHERIT | TPP_ENV_UNEVEN, given, "env");
+    tpp_status status = tpp__sized_read(
+        &env, sizeof env, TPP_ENV_BLAS_INHERIT | TPP_ENV_UNEVEN | TPP_ENV_SEQUENCE, given, "env");
     if (status != TPP_OK)
         return status;
     layer->env = env;
@@ -67,6 +67,7 @@ static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     layer->context = layer->context_size > 1 ? env.context : NULL;
     layer->blas_single = (layer->ranks > 1 || layer->context || env.blocks > 0) &&
                          !(env.flags & TPP_ENV_BLAS_INHERIT);
+    layer->sequence = env.flags & TPP_ENV_SEQUENCE;
     status = read_blocks(layer, env.blocks);
     if (status == TPP_OK)
         status = read_gemm(layer, env.gemm);

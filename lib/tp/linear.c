@@ -8,6 +8,7 @@
 
 typedef struct linear {
     tpp_layer base;
+    tpp_linear_kind kind;
     int64_t vocab; /* > 0: logits with padding behind so many columns */
 } linear;
 
@@ -17,18 +18,37 @@ static tpp__linear_shape shape_of(const tpp_layer *layer, const tpp__work *work)
     return (tpp__linear_shape){work->tokens, layer->in_cols, layer->out_cols};
 }
 
-static void column_needs(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
-    tpp__arena scratch = tpp__arena_counting();
-    tpp__block_sum_scratch(layer, batch * seq * layer->in_cols, &scratch);
+/* With sequence parallelism a column's scratch holds all rows of the input, and of its gradient, and
+ * what the weight half needs is the former; a row's likewise of the output. */
+static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
+    int64_t cols = layer->in_part ? layer->in_cols : layer->out_cols;
+    int64_t sums =
+        ((const linear *)layer)->kind == TPP_LINEAR_COLUMN ? layer->in_cols : layer->out_cols;
+    tpp__arena split = tpp__arena_counting();
+    tpp__room_take(layer, batch * seq, cols, &split);
+    tpp__arena scratch = split;
+    tpp__room_take(layer, batch * seq, cols, &scratch);
+    tpp__block_sum_scratch(layer, batch * seq * sums, &scratch);
+    needs->split = split.used;
     needs->scratch = scratch.used;
     needs->overflow = !tpp__arena_fits(&scratch);
 }
 
+static void *split_room(const tpp_layer *layer, const tpp__work *work, int64_t cols) {
+    tpp__arena split = tpp__arena_over(work->split, INT64_MAX);
+    return tpp__room_take(layer, work->tokens, cols, &split);
+}
+
 static tpp_status column_forward(const tpp_layer *layer, const tpp__work *work) {
     const linear *self = (const linear *)layer;
-    tpp_status status =
-        tpp__col_forward(layer, shape_of(layer, work), work->in, tpp__param_of(layer, work, WEIGHT),
-                         tpp__param_of(layer, work, BIAS), work->out);
+    tpp__arena scratch = work->scratch;
+    void *room = tpp__room_take(layer, work->tokens, layer->in_cols, &scratch);
+    const void *in;
+    tpp_status status = tpp__gather(layer, work->tokens, layer->in_cols, work->in, room, &in);
+    if (status == TPP_OK)
+        status =
+            tpp__col_forward(layer, shape_of(layer, work), in, tpp__param_of(layer, work, WEIGHT),
+                             tpp__param_of(layer, work, BIAS), work->out);
     if (status == TPP_OK && self->vocab > 0)
         tpp__logits_pad(layer, self->vocab, work->tokens, layer->out_cols, work->out,
                         (double)-INFINITY);
@@ -37,50 +57,60 @@ static tpp_status column_forward(const tpp_layer *layer, const tpp__work *work) 
 
 static tpp_status column_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
     tpp__linear_shape shape = shape_of(layer, work);
-    tpp_request sum = {0};
+    tpp__arena scratch = work->scratch;
+    void *in = split_room(layer, work, shape.in);
+    void *room = tpp__room_take(layer, shape.tokens, shape.in, &scratch);
+    void *partial = room ? room : work->grad_in;
+    tpp_request gather = {0};
+    tpp__sum sum = {0};
     tpp_status status = TPP_OK;
     if (parts & TPP__INPUT) {
-        status = tpp__col_input(layer, shape, work->grad_out, tpp__param_of(layer, work, WEIGHT),
-                                work->grad_in, work->scratch);
+        status = tpp__gather_start(layer, shape.tokens, shape.in, work->in, in, &gather);
         if (status == TPP_OK)
-            status = tpp__f_backward_start(layer, work->grad_in, shape.tokens * shape.in, &sum);
+            status = tpp__col_input(layer, shape, work->grad_out,
+                                    tpp__param_of(layer, work, WEIGHT), partial, scratch);
+        if (status == TPP_OK)
+            status =
+                tpp__f_backward_start(layer, shape.tokens, shape.in, partial, work->grad_in, &sum);
     }
+    status = tpp__wait_for(&gather, status);
     if (status == TPP_OK && (parts & TPP__WEIGHT))
         status =
-            tpp__col_weight(layer, shape, work->in, work->grad_out,
+            tpp__col_weight(layer, shape, in ? in : work->in, work->grad_out,
                             tpp__grad_of(layer, work, WEIGHT), tpp__grad_of(layer, work, BIAS));
     return tpp__f_backward_finish(&sum, status);
 }
 
-static void row_needs(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs) {
-    tpp__arena scratch = tpp__arena_counting();
-    tpp__block_sum_scratch(layer, batch * seq * layer->out_cols, &scratch);
-    needs->scratch = scratch.used;
-    needs->overflow = !tpp__arena_fits(&scratch);
-}
-
 static tpp_status row_forward(const tpp_layer *layer, const tpp__work *work) {
     tpp__linear_shape shape = shape_of(layer, work);
+    tpp__arena scratch = work->scratch;
+    void *room = tpp__room_take(layer, shape.tokens, shape.out, &scratch);
+    void *partial = room ? room : work->out;
     tpp_status status = tpp__row_forward(layer, shape, work->in, tpp__param_of(layer, work, WEIGHT),
-                                         work->out, work->scratch);
+                                         partial, scratch);
     if (status == TPP_OK)
-        status = tpp__g_forward(layer, work->out, shape.tokens * shape.out);
+        status = tpp__g_forward(layer, shape.tokens, shape.out, partial, work->out);
     const void *bias = tpp__param_of(layer, work, BIAS);
     if (status == TPP_OK && bias)
-        tpp__kern_bias_add(layer->dtype, shape.tokens, shape.out, bias, work->out, shape.out);
+        tpp__kern_bias_add(layer->dtype, work->rows, shape.out, bias, work->out, shape.out);
     return status;
 }
 
 static tpp_status row_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
     tpp__linear_shape shape = shape_of(layer, work);
+    void *room = split_room(layer, work, shape.out);
+    const void *grad_out = room ? room : work->grad_out;
     tpp_status status = TPP_OK;
-    if (parts & TPP__INPUT)
-        status = tpp__row_input(layer, shape, work->grad_out, tpp__param_of(layer, work, WEIGHT),
-                                work->grad_in);
+    if (parts & TPP__INPUT) {
+        status = tpp__gather(layer, shape.tokens, shape.out, work->grad_out, room, &grad_out);
+        if (status == TPP_OK)
+            status = tpp__row_input(layer, shape, grad_out, tpp__param_of(layer, work, WEIGHT),
+                                    work->grad_in);
+    }
     if (status == TPP_OK && (parts & TPP__WEIGHT))
         status =
-            tpp__row_weight(layer, shape, work->in, work->grad_out,
-                            tpp__grad_of(layer, work, WEIGHT), tpp__grad_of(layer, work, BIAS));
+            tpp__row_weight(layer, shape, work->in, grad_out, tpp__grad_of(layer, work, WEIGHT),
+                            tpp__grad_of(layer, work, BIAS));
     return status;
 }
 
@@ -133,9 +163,9 @@ static tpp_status fill_row(tpp_layer *layer, const tpp_linear_desc *desc, double
 }
 
 static const tpp__layer_ops column_ops = {
-    .needs = column_needs, .forward = column_forward, .backward = column_backward};
+    .needs = needs_of, .forward = column_forward, .backward = column_backward};
 static const tpp__layer_ops row_ops = {
-    .needs = row_needs, .forward = row_forward, .backward = row_backward};
+    .needs = needs_of, .forward = row_forward, .backward = row_backward};
 
 tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
                              const tpp_linear_desc *given) {
@@ -154,6 +184,9 @@ tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
     status = tpp__layer_new(&layer, env, sizeof(linear), column ? &column_ops : &row_ops, 2, 0);
     if (status != TPP_OK)
         return tpp__layer_hand_over(out, NULL, status);
+    ((linear *)layer)->kind = desc.kind;
+    layer->in_part = column && layer->sequence;
+    layer->out_part = !column && layer->sequence;
     status = column ? fill_column(layer, &desc, std) : fill_row(layer, &desc, std);
     return tpp__layer_hand_over(out, layer, status);
 }

@@ -1,8 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/mlp_impl.h"
 
-#include "tp/operators.h"
-#include "tp/partition_1d.h"
+#include "tp/region.h"
 
 /* saved: what the first matrices give, one behind the other, and what goes into the second. A fused
  * gate lies beside its up block by block, as the shard map orders them. */
@@ -37,16 +36,15 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
     take_saved(layer, tokens, &saved);
     tpp__arena split = tpp__arena_counting(); /* gradient of `first` */
     take_first(layer, tokens, &split);
-    tpp__arena sums = split;
-    tpp__block_sum_scratch(layer, tokens * layer->out_cols, &sums);
-    tpp__arena active = split; /* its gradient, when that is not written over by that of `first` */
+    tpp__arena active =
+        tpp__arena_counting(); /* its gradient, when not written over by `first`'s */
     if (mlp_of(layer)->gated)
         take_active(layer, tokens, &active);
     needs->saved = saved.used;
     needs->split = split.used;
-    needs->scratch = active.used > sums.used ? active.used : sums.used;
+    needs->scratch = active.used;
     needs->overflow =
-        !tpp__arena_fits(&saved) || !tpp__arena_fits(&active) || !tpp__arena_fits(&sums);
+        !tpp__arena_fits(&saved) || !tpp__arena_fits(&split) || !tpp__arena_fits(&active);
 }
 
 static tpp__linear_shape first_shape(const tpp_layer *layer, const tpp__work *work) {
@@ -117,58 +115,55 @@ static void activate_back(const tpp_layer *layer, const tpp__work *work, mlp_sav
     }
 }
 
+static mlp_saved saved_of(const tpp_layer *layer, const tpp__work *work) {
+    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
+    return take_saved(layer, work->tokens, &memory);
+}
+
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     const mlp *self = mlp_of(layer);
-    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
-    mlp_saved saved = take_saved(layer, work->tokens, &memory);
-    tpp__linear_shape down = down_shape(layer, work);
+    mlp_saved saved = saved_of(layer, work);
     tpp_status status = TPP_OK;
     for (int32_t i = 0; i < self->matrices && status == TPP_OK; i++)
         status = tpp__col_forward(
             layer, first_shape(layer, work), work->in, tpp__param_of(layer, work, self->first[i]),
             tpp__param_of(layer, work, self->first_bias[i]), part_of(layer, work, saved.first, i));
-    if (status != TPP_OK)
-        return status;
-    activate(layer, work, saved);
-    status = tpp__row_forward(layer, down, saved.active, tpp__param_of(layer, work, self->down),
-                              work->out, work->scratch);
     if (status == TPP_OK)
-        status = tpp__g_forward(layer, work->out, down.tokens * down.out);
-    const void *bias = tpp__param_of(layer, work, self->down_bias);
-    if (status == TPP_OK && bias)
-        tpp__kern_bias_add(layer->dtype, down.tokens, down.out, bias, work->out, down.out);
+        activate(layer, work, saved);
     return status;
 }
 
-/* The input's gradient from that of `first`. */
-static tpp_status first_input(const tpp_layer *layer, const tpp__work *work) {
+static tpp__row_operand out_of(const tpp_layer *layer, const tpp__work *work) {
     const mlp *self = mlp_of(layer);
-    tpp__linear_shape shape = first_shape(layer, work);
-    tpp__col_operand operands[2];
-    for (int32_t i = 0; i < self->matrices; i++)
-        operands[i] = (tpp__col_operand){shape.out, part_of(layer, work, work->split, i),
-                                         tpp__param_of(layer, work, self->first[i])};
-    return tpp__col_input_all(layer, shape.tokens, shape.in, operands, self->matrices,
-                              work->grad_in, work->scratch);
+    return (tpp__row_operand){self->ffn, saved_of(layer, work).active,
+                              tpp__param_of(layer, work, self->down)};
 }
 
-static tpp_status backward_input(const tpp_layer *layer, const tpp__work *work, mlp_saved saved,
-                                 tpp_request *sum) {
+static const void *bias_of(const tpp_layer *layer, const tpp__work *work) {
+    return tpp__param_of(layer, work, mlp_of(layer)->down_bias);
+}
+
+/* The gradient of `first`. */
+static tpp_status backward(const tpp_layer *layer, const tpp__work *work) {
     const mlp *self = mlp_of(layer);
     tpp__arena scratch = work->scratch;
     char *grad = self->gated ? take_active(layer, work->tokens, &scratch) : work->split;
     tpp_status status = tpp__row_input(layer, down_shape(layer, work), work->grad_out,
                                        tpp__param_of(layer, work, self->down), grad);
-    if (status != TPP_OK)
-        return status;
-    activate_back(layer, work, saved, grad);
-    status = first_input(layer, work);
     if (status == TPP_OK)
-        status = tpp__f_backward_start(layer, work->grad_in, work->tokens * layer->in_cols, sum);
+        activate_back(layer, work, saved_of(layer, work), grad);
     return status;
 }
 
-static tpp_status backward_weight(const tpp_layer *layer, const tpp__work *work, mlp_saved saved) {
+static int32_t in_of(const tpp_layer *layer, const tpp__work *work, tpp__col_operand *operands) {
+    const mlp *self = mlp_of(layer);
+    for (int32_t i = 0; i < self->matrices; i++)
+        operands[i] = (tpp__col_operand){self->first_out, part_of(layer, work, work->split, i),
+                                         tpp__param_of(layer, work, self->first[i])};
+    return self->matrices;
+}
+
+static tpp_status weight(const tpp_layer *layer, const tpp__work *work) {
     const mlp *self = mlp_of(layer);
     tpp_status status = TPP_OK;
     for (int32_t i = 0; i < self->matrices && status == TPP_OK; i++)
@@ -177,22 +172,16 @@ static tpp_status backward_weight(const tpp_layer *layer, const tpp__work *work,
                                  tpp__grad_of(layer, work, self->first[i]),
                                  tpp__grad_of(layer, work, self->first_bias[i]));
     if (status == TPP_OK)
-        status = tpp__row_weight(layer, down_shape(layer, work), saved.active, work->grad_out,
-                                 tpp__grad_of(layer, work, self->down),
+        status = tpp__row_weight(layer, down_shape(layer, work), saved_of(layer, work).active,
+                                 work->grad_out, tpp__grad_of(layer, work, self->down),
                                  tpp__grad_of(layer, work, self->down_bias));
     return status;
 }
 
-static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_t parts) {
-    tpp__arena memory = tpp__arena_over(work->saved, INT64_MAX);
-    mlp_saved saved = take_saved(layer, work->tokens, &memory);
-    tpp_request sum = {0};
-    tpp_status status = TPP_OK;
-    if (parts & TPP__INPUT)
-        status = backward_input(layer, work, saved, &sum);
-    if (status == TPP_OK && (parts & TPP__WEIGHT))
-        status = backward_weight(layer, work, saved);
-    return tpp__f_backward_finish(&sum, status);
-}
+static const struct tpp__region_ops region = {needs_of, forward, out_of, bias_of,
+                                              backward, in_of,   weight};
 
-const tpp__layer_ops tpp__mlp_ops = {.needs = needs_of, .forward = forward, .backward = backward};
+const tpp__layer_ops tpp__mlp_ops = {.needs = tpp__region_layer_needs,
+                                     .forward = tpp__region_layer_forward,
+                                     .backward = tpp__region_layer_backward,
+                                     .region = &region};

@@ -108,6 +108,7 @@ static void fill(tpp_layer *layer, const tpp_mlp_desc *desc) {
     self->matrices = desc->flags & TPP_MLP_SEPARATE_GATE ? 2 : 1;
     self->first_out = self->gated && self->matrices == 1 ? 2 * self->ffn : self->ffn;
     layer->in_cols = layer->out_cols = desc->hidden;
+    layer->in_part = layer->out_part = layer->sequence;
     add_params(layer, desc);
 }
 

@@ -29,13 +29,13 @@ static tpp_status each_block(const tpp_layer *layer, const block_product *p) {
 
 /* Products that are added up inside a block, in their order; all give [m, n]. */
 typedef struct block_products {
-    block_product p[TPP__COL_OPERANDS];
+    block_product p[TPP__OPERANDS];
     int32_t count;
 } block_products;
 
 static tpp_status do_products(const tpp_layer *layer, const block_products *all, int32_t block,
                               void *c) {
-    tpp__product products[TPP__COL_OPERANDS];
+    tpp__product products[TPP__OPERANDS];
     for (int32_t i = 0; i < all->count; i++)
         products[i] = of_block(layer, &all->p[i], block);
     products[0].c = c;
@@ -123,13 +123,23 @@ tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const vo
 
 tpp_status tpp__row_forward(const tpp_layer *layer, tpp__linear_shape s, const void *x,
                             const void *w, void *y, tpp__arena scratch) {
-    int64_t tall = s.in / layer->count;
-    block_products all = {.count = 1};
-    block_product *p = &all.p[0];
-    *p = product(layer, s.tokens, s.out, tall);
-    p->first.a = x, p->first.lda = s.in, p->step_a = tall;
-    p->first.b = w, p->first.ldb = s.out, p->step_b = tall * s.out;
-    p->first.ldc = s.out;
+    const tpp__row_operand operand = {s.in, x, w};
+    return tpp__row_forward_all(layer, s.tokens, s.out, &operand, 1, y, scratch);
+}
+
+tpp_status tpp__row_forward_all(const tpp_layer *layer, int64_t tokens, int64_t out,
+                                const tpp__row_operand *operands, int32_t count, void *y,
+                                tpp__arena scratch) {
+    block_products all = {.count = count};
+    for (int32_t i = 0; i < count; i++) {
+        const tpp__row_operand *o = &operands[i];
+        int64_t tall = o->in / layer->count;
+        block_product *p = &all.p[i];
+        *p = product(layer, tokens, out, tall);
+        p->first.a = o->x, p->first.lda = o->in, p->step_a = tall;
+        p->first.b = o->w, p->first.ldb = out, p->step_b = tall * out;
+        p->first.ldc = out;
+    }
     return sum_blocks(layer, &all, 0, layer->count, y, scratch);
 }
 

@@ -21,7 +21,7 @@ tpp_status tpp__col_input(const tpp_layer *layer, tpp__linear_shape s, const voi
                           const void *w, void *dx, tpp__arena scratch);
 /* The same for several weights on one input: dX = sum of dY W^T over `count` of them, block by
  * block before blocks are summed. */
-enum { TPP__COL_OPERANDS = 3 }; /* at most */
+enum { TPP__OPERANDS = 5 }; /* at most */
 typedef struct tpp__col_operand {
     int64_t out; /* columns of dy and w on this rank */
     const void *dy, *w;
@@ -36,6 +36,14 @@ tpp_status tpp__col_weight(const tpp_layer *layer, tpp__linear_shape s, const vo
  * X^T dY. */
 tpp_status tpp__row_forward(const tpp_layer *layer, tpp__linear_shape s, const void *x,
                             const void *w, void *y, tpp__arena scratch);
+/* The same for several products that are added: Y = sum of X W over `count` of them, likewise. */
+typedef struct tpp__row_operand {
+    int64_t in; /* columns of x and rows of w on this rank */
+    const void *x, *w;
+} tpp__row_operand;
+tpp_status tpp__row_forward_all(const tpp_layer *layer, int64_t tokens, int64_t out,
+                                const tpp__row_operand *operands, int32_t count, void *y,
+                                tpp__arena scratch);
 tpp_status tpp__row_input(const tpp_layer *layer, tpp__linear_shape s, const void *dy,
                           const void *w, void *dx);
 tpp_status tpp__row_weight(const tpp_layer *layer, tpp__linear_shape s, const void *x,

@@ -111,6 +111,12 @@ static void largest(void *ctx) {
     b->s[0] = tpp__kern_largest_f32(b->x, CACHED);
 }
 
+static void dropout(void *ctx) {
+    buffers *b = ctx;
+    const tpp__dropout d = {.seed = 1, .key = 2, .scale = 2, .threshold = 1u << 31};
+    tpp__kern_dropout(TPP_F32, &d, 0, CACHED / COLS, COLS, b->x, b->y);
+}
+
 static void norm_forward(void *ctx) {
     buffers *b = ctx;
     tpp__kern_norm_forward(TPP_F32, ROWS, COLS, 1e-5, b->x, b->gamma, b->beta, b->y, b->mean,
@@ -159,6 +165,7 @@ static void elements(void) {
         {"softmax exp", softmax_exp, b, CACHED, 50, {0}},
         {"sum of a row", sum, b, CACHED, 100, {0}},
         {"largest of a row", largest, b, CACHED, 100, {0}},
+        {"dropout, 4 x 1024", dropout, b, CACHED, 100, {0}},
         {"norm forward, 64 x 1024", norm_forward, b, ROWS * COLS, 4, {0}},
         {"norm backward, 64 x 1024", norm_backward, b, ROWS * COLS, 4, {0}},
         {"cross-entropy, all three, 32768", cross_entropy, b, LOGITS, 4, {0}},

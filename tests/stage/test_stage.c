@@ -182,6 +182,29 @@ static void dropout_does_not_know_the_layout(void **state) {
     assert_int_equal(tpp_stage_set_dropout(NULL, 1), TPP_ERR_INVALID);
 }
 
+/* Messages of a rank's rows, also where 6 tokens lie in 4 blocks as 2, 2, 2, 0. */
+static void sequence_parallel_stages(void **state) {
+    (void)state;
+    for (int32_t micros = 4; micros <= 8; micros += 4) {
+        stage_layout one = {.tp = 1,
+                            .pp = 1,
+                            .micros = micros,
+                            .kind = TPP_SCHEDULE_GPIPE,
+                            .blocks = 4,
+                            .dtype = TPP_F32,
+                            .dropout_seed = 3};
+        stage_train(&one, ids, targets, &got);
+        one.sequence = 1;
+        stage_train(&one, ids, targets, &want);
+        assert_same_bits("losses as without", got.losses, want.losses, sizeof want.losses);
+        stage_layout l = one;
+        for (l.tp = 1; l.tp <= 4; l.tp *= 2)
+            for (l.pp = 1; l.pp <= 4; l.pp *= 2)
+                for (l.threads = 0; l.threads < 2; l.threads++)
+                    same("sequence parallel", &l);
+    }
+}
+
 static void peaks_follow_the_schedule(void **state) {
     (void)state;
     stage_layout l = {
@@ -288,6 +311,7 @@ int main(void) {
         cmocka_unit_test(number_of_micro_batches_does_not_matter),
         cmocka_unit_test(steps_accumulate),
         cmocka_unit_test(dropout_does_not_know_the_layout),
+        cmocka_unit_test(sequence_parallel_stages),
         cmocka_unit_test(peaks_follow_the_schedule),
         cmocka_unit_test(bad_arguments_get_a_sentence),
         cmocka_unit_test(misuse_is_refused),

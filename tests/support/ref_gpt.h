@@ -138,6 +138,11 @@ void ref_block_forward(const ref_size *size, const ref_block *p, const ref_real 
 void ref_block_backward(const ref_size *size, const ref_block *p, const ref_real *x,
                         const ref_real *dy, ref_real *dx, const ref_block *grad);
 
+/* x + attention(norm_1(x)) + mlp(norm_2(x)); with norm_2.weight NULL: mlp(norm_1(x)). */
+void ref_parallel_forward(const ref_size *size, const ref_block *p, const ref_real *x, ref_real *y);
+void ref_parallel_backward(const ref_size *size, const ref_block *p, const ref_real *x,
+                           const ref_real *dy, ref_real *dx, const ref_block *grad);
+
 /* y[i] = tokens[ids[i]] + positions[i % seq]. */
 void ref_embedding_forward(const ref_size *size, const ref_real *tokens, const ref_real *positions,
                            const int32_t *ids, ref_real *y);

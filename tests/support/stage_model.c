@@ -112,6 +112,7 @@ static void *state_memory(int64_t bytes) {
 
 static void seat_open(seat *s, const stage_layout *l, const tpp_schedule *schedule, int32_t rank) {
     tpp_layer_env env = {.size = sizeof env, .comm = s->tp, .dtype = l->dtype, .blocks = l->blocks};
+    env.flags = l->sequence ? TPP_ENV_SEQUENCE : 0;
     tpp_schedule_info facts = {.size = sizeof facts};
     check(tpp_schedule_query(schedule, &facts));
     for (int32_t c = 0; c < facts.chunks; c++) {
@@ -227,6 +228,35 @@ static void run_steps(const stage_layout *l, tpp_run *run, stage_result *result)
 }
 
 /* Of one lane; here all its stages are in one process. */
+/* Sums over copies, on all lanes at once. */
+typedef struct copies {
+    seat *seats;
+    int32_t tp, chunks;
+} copies;
+
+static tpp_status sum_copies(void *arg, int32_t rank, int32_t lane) {
+    const copies *all = arg;
+    seat *s = &all->seats[rank * all->tp + lane];
+    tpp_status status = TPP_OK;
+    for (int32_t c = 0; c < all->chunks && status == TPP_OK; c++) {
+        tpp_layer_info info = {.size = sizeof info};
+        status = tpp_layer_query(s->layers[c], 1, 1, &info);
+        void *scratch = aligned_alloc(64, (size_t)(info.copies_bytes + 64) / 64 * 64);
+        if (status == TPP_OK)
+            status = tpp_layer_sum_copies(s->layers[c], s->grads[c], scratch, info.copies_bytes);
+        free(scratch);
+    }
+    return status;
+}
+
+static void sum_all_copies(seat *seats, const stage_layout *l) {
+    copies all = {seats, l->tp, l->chunks ? l->chunks : 1};
+    tpp_executor *threads;
+    check(tpp_executor_threads_create(&threads, l->pp, l->tp, NULL));
+    check(tpp_executor_each(threads, l->pp, l->tp, sum_copies, &all));
+    tpp_executor_destroy(threads);
+}
+
 static void sum_tied(seat *lane, const stage_layout *l) {
     const tpp_layer *layers[MOST_RANKS * MOST_CHUNKS];
     void *grads[MOST_RANKS * MOST_CHUNKS];
@@ -267,7 +297,14 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
                    .lanes = l->tp,
                    .message_dtype = l->dtype ? l->dtype : TPP_F32,
                    .message_count = STAGE_SEQUENCES / l->micros * STAGE_SEQ * HIDDEN};
+    if (l->sequence) { /* whole blocks of rows */
+        int64_t tokens = STAGE_SEQUENCES / l->micros * STAGE_SEQ;
+        int64_t blocks = l->blocks ? l->blocks : l->tp;
+        run.message_count = (tokens + blocks - 1) / blocks * blocks / l->tp * HIDDEN;
+    }
     run_steps(l, &run, result);
+    if (l->sequence)
+        sum_all_copies(seats, l);
     for (int32_t j = 0; l->tied && j < l->tp; j++)
         sum_tied(seats + j, l);
     int32_t stages = l->pp * (l->chunks ? l->chunks : 1);

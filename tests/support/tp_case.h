@@ -38,6 +38,7 @@ typedef struct tp_full {
     const int32_t *lengths, *pasts; /* of the call; NULL: all of seq, 0 */
     int64_t past;                   /* position of the first token, for the reference */
     uint64_t dropout_seed;
+    int all_rows; /* 1: has all rows on every rank also with sequence parallelism */
     int32_t params;
     tp_tensor param[TP_PARAMS];
 } tp_full;

@@ -209,6 +209,28 @@ static const tpp_block_desc block_full = {.size = sizeof block_full,
 static const tpp_block_desc block_dropout = {
     .size = sizeof block_dropout, .hidden = 24, .ffn = 16, .heads = 8, .dropout = 0.25};
 
+static const tpp_block_desc block_parallel = {.size = sizeof block_parallel,
+                                              .flags = TPP_BLOCK_PARALLEL,
+                                              .hidden = 16,
+                                              .ffn = 24,
+                                              .heads = 8};
+static const tpp_block_desc block_neox = {.size = sizeof block_neox,
+                                          .flags = TPP_BLOCK_PARALLEL | TPP_BLOCK_TWO_NORMS,
+                                          .hidden = 16,
+                                          .heads = 8,
+                                          .rope = &rope_partial,
+                                          .head_cols = 6};
+static const tpp_block_desc block_palm = {.size = sizeof block_palm,
+                                          .flags = TPP_BLOCK_PARALLEL | TPP_BLOCK_NO_BIAS |
+                                                   TPP_BLOCK_SEPARATE_GATE,
+                                          .hidden = 24,
+                                          .ffn = 16,
+                                          .heads = 8,
+                                          .act = TPP_ACT_SWIGLU,
+                                          .norm = TPP_NORM_RMS,
+                                          .kv_heads = 4,
+                                          .dropout = 0.5};
+
 static const tpp_dropout_desc dropout = {.size = sizeof dropout, .cols = 11, .rate = 0.3};
 
 static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0, 0, 0};
@@ -283,6 +305,9 @@ const tp_case tp_cases[] = {
     {"block, qwen 3", &tp_kind_block, &block_qwen3},
     {"block, full", &tp_kind_block, &block_full},
     {"block, dropout", &tp_kind_block, &block_dropout},
+    {"block, parallel", &tp_kind_block, &block_parallel},
+    {"block, parallel, two norms", &tp_kind_block, &block_neox},
+    {"block, parallel, all options", &tp_kind_block, &block_palm},
     {"dropout", &tp_kind_dropout, &dropout},
     {"gpt", &tp_kind_gpt, &gpt},
     {"gpt, grouped", &tp_kind_gpt, &gpt_grouped},

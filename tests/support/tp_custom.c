@@ -112,6 +112,7 @@ static tpp_status gate_create(tpp_layer **out, const tpp_layer_env *env, const v
 
 static void gate_describe(const void *desc, tp_full *full) {
     const tp_custom *d = desc;
+    full->all_rows = 1;
     full->in_cols = full->out_cols = d->cols;
     full->in_split = full->out_split = d->split;
     tp_add_param(full, "", "weight", 1, d->cols);
@@ -197,6 +198,7 @@ static tpp_status sum_create(tpp_layer **out, const tpp_layer_env *env, const vo
 
 static void sum_describe(const void *desc, tp_full *full) {
     full->in_cols = ((const tp_custom *)desc)->cols;
+    full->all_rows = 1;
     full->out_cols = 1;
     full->in_split = 1;
 }

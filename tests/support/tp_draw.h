@@ -8,7 +8,7 @@
 
 #include "support/tp_run.h"
 
-enum { TP_DRAW_FIELDS = 39, TP_DRAW_TEXT = 400 };
+enum { TP_DRAW_FIELDS = 41, TP_DRAW_TEXT = 480 };
 
 /* What each number means stands in the table of tp_draw.c. */
 typedef struct tp_draw {

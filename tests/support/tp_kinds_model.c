@@ -201,7 +201,8 @@ static void block_params(tp_full *full, const char *prefix, const tpp_block_desc
     snprintf(part, sizeof part, "%sattn.", prefix);
     tp_attention_params(full, part, &attention);
     snprintf(part, sizeof part, "%sln_2.", prefix);
-    tp_norm_params(full, part, d->hidden, bias);
+    if (!(d->flags & TPP_BLOCK_PARALLEL) || d->flags & TPP_BLOCK_TWO_NORMS)
+        tp_norm_params(full, part, d->hidden, bias);
     snprintf(part, sizeof part, "%smlp.", prefix);
     tp_mlp_params(full, part, &mlp);
 }
@@ -240,15 +241,22 @@ static void block_reference(const void *desc, tp_full *full) {
     ref_block p = block_of(full, "", tp_value);
     p.norm_1.rms = p.norm_2.rms = d->norm == TPP_NORM_RMS;
     ref_block g = block_of(full, "", tp_grad);
+    int parallel = (d->flags & TPP_BLOCK_PARALLEL) != 0;
+    const char *const names[2] = {parallel ? "dropout" : "attn.dropout",
+                                  parallel ? "dropout" : "mlp.dropout"};
     ref_real *drop[2];
     for (int i = 0; i < 2; i++) {
         drop[i] = ref_new(full->tokens * d->hidden);
-        ref_dropout(full->dropout_seed, i ? "mlp.dropout" : "attn.dropout", d->dropout,
-                    full->tokens, d->hidden, drop[i]);
+        ref_dropout(full->dropout_seed, names[i], d->dropout, full->tokens, d->hidden, drop[i]);
         p.drop[i] = drop[i];
     }
-    ref_block_forward(&s, &p, full->in, full->out);
-    ref_block_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+    if (parallel) {
+        ref_parallel_forward(&s, &p, full->in, full->out);
+        ref_parallel_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+    } else {
+        ref_block_forward(&s, &p, full->in, full->out);
+        ref_block_backward(&s, &p, full->in, full->grad_out, full->grad_in, &g);
+    }
     free(drop[0]);
     free(drop[1]);
 }

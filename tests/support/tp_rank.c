@@ -42,12 +42,12 @@ static tpp_mat matrix(tp_memory *memory, int64_t rows, int64_t cols, tpp_dtype d
     return m;
 }
 
-/* Columns first .. of the full matrix into m; what lies beyond the full matrix becomes `pad`. */
-static void load(const tpp_mat *m, const ref_real *full, int64_t full_cols, int64_t first,
-                 ref_real pad) {
+/* Rows row .. and columns first .. of the full matrix into m; what lies beyond the full matrix becomes `pad`. */
+static void load(const tpp_mat *m, const ref_real *full, int64_t full_cols, int64_t row,
+                 int64_t first, ref_real pad) {
     for (int64_t r = 0; r < m->rows; r++) {
         for (int64_t c = 0; c < m->cols; c++) {
-            ref_real x = first + c < full_cols ? full[r * full_cols + first + c] : pad;
+            ref_real x = first + c < full_cols ? full[(row + r) * full_cols + first + c] : pad;
             tp_store(m->dtype, m->data, r * m->cols + c, x);
         }
     }
@@ -74,9 +74,9 @@ void tp_rank_load(tp_rank *r, const tp_full *full) {
     if (full->ids)
         memcpy(r->in.data, full->ids, (size_t)full->tokens * sizeof *full->ids);
     else /* padding of logits must never be looked at; that of other layers is 0 */
-        load(&r->call.in, full->in, full->in_cols, r->in_first,
+        load(&r->call.in, full->in, full->in_cols, r->in_row, r->in_first,
              full->targets_below ? (ref_real)1e30 : 0);
-    load(&r->call.grad_out, full->grad_out, full->out_cols, r->out_first, 0);
+    load(&r->call.grad_out, full->grad_out, full->out_cols, r->out_row, r->out_first, 0);
     if (full->targets)
         memcpy(r->targets.data, full->targets, (size_t)full->tokens * sizeof *full->targets);
     if (full->weights)
@@ -107,6 +107,42 @@ static tpp_dtype out_type(const tp_rank *r) {
     return r->full->targets ? tp_wide(r->setup->dtype) : r->setup->dtype;
 }
 
+/* With sequence parallelism, what is whole in its columns is cut by rows: as many to each block as fill
+ * the first ones. */
+static void rows_of(const tp_setup *s, int32_t rank, int whole, int64_t rows, int64_t *first,
+                    int64_t *count) {
+    int64_t blocks = s->blocks ? s->blocks : s->ranks, end = rows;
+    *first = 0;
+    if (whole && s->flags & TPP_ENV_SEQUENCE) {
+        int64_t each = 0;
+        while (each * blocks < rows)
+            each++;
+        *first = each * blocks / s->ranks * rank;
+        end = each * blocks / s->ranks * (rank + 1);
+        *first = *first > rows ? rows : *first;
+        end = end > rows ? rows : end;
+    }
+    *count = end - *first;
+}
+
+/* Rows of a call of the longest sequences, which the query tells of, and of the real ones. */
+static tpp_status check_rows(tp_rank *r) {
+    const tp_full *f = r->full;
+    int in_whole = !f->all_rows && !f->ids && !f->in_split;
+    int out_whole = !f->all_rows && !f->targets && !f->out_split;
+    int64_t most = f->batch * f->seq, first, rows, got_first, got_rows;
+    rows_of(r->setup, r->rank, in_whole, most, &first, &rows);
+    TP_NEED(r->info.in_rows == rows);
+    rows_of(r->setup, r->rank, out_whole, f->one_row ? 1 : most, &first, &rows);
+    TP_NEED(r->info.out_rows == rows);
+    rows_of(r->setup, r->rank, in_whole, f->tokens, &r->in_row, &r->in_rows);
+    rows_of(r->setup, r->rank, out_whole, f->out_rows, &r->out_row, &r->out_rows);
+    rows_of(r->setup, r->rank, 1, f->tokens, &first, &rows);
+    TP_TRY(tpp_layer_rows(r->layer, f->tokens, &got_first, &got_rows));
+    TP_NEED(got_first == first && got_rows == rows);
+    return TPP_OK;
+}
+
 /* The query's facts against what the test knows. */
 static tpp_status check_info(tp_rank *r) {
     const tp_full *f = r->full;
@@ -121,7 +157,7 @@ static tpp_status check_info(tp_rank *r) {
     TP_NEED(r->info.grad_dtype == tp_wide(s->dtype));
     TP_NEED(r->info.reserved1 == 0);
     TP_NEED(r->info.targets == (f->targets != NULL));
-    TP_NEED(r->info.out_rows == (f->one_row ? 1 : f->batch * f->seq));
+    TP_TRY(check_rows(r));
     TP_NEED(r->info.in_cols == local_cols(f->in_cols, f->in_split, blocks, s->ranks));
     TP_NEED(r->info.out_cols == local_cols(f->out_cols, f->out_split, blocks, s->ranks));
     TP_NEED(r->info.flags == 0 && r->info.reserved0 == 0);
@@ -199,11 +235,11 @@ static void make_memory(tp_rank *r) {
     call->seq = f->seq;
     call->lengths = f->lengths;
     call->past = f->pasts;
-    call->in = matrix(&r->in, f->tokens, r->info.in_cols, r->info.in_dtype, fill);
-    call->out = matrix(&r->out, f->out_rows, r->info.out_cols, r->info.out_dtype, fill);
-    call->grad_out = matrix(&r->grad_out, f->out_rows, r->info.out_cols, r->info.out_dtype, fill);
+    call->in = matrix(&r->in, r->in_rows, r->info.in_cols, r->info.in_dtype, fill);
+    call->out = matrix(&r->out, r->out_rows, r->info.out_cols, r->info.out_dtype, fill);
+    call->grad_out = matrix(&r->grad_out, r->out_rows, r->info.out_cols, r->info.out_dtype, fill);
     if (!f->ids)
-        call->grad_in = matrix(&r->grad_in, f->tokens, r->info.in_cols, s->dtype, fill);
+        call->grad_in = matrix(&r->grad_in, r->in_rows, r->info.in_cols, s->dtype, fill);
     call->saved_bytes = r->info.saved_bytes + (s->halves ? r->info.split_bytes : 0);
     call->scratch_bytes = r->info.scratch_bytes;
     r->params = tp_memory_new(r->info.state_bytes, TP_NAN);
@@ -245,15 +281,19 @@ tpp_status tp_rank_open(tp_rank *r, const tp_case *c, const tp_full *full, const
     return TPP_OK;
 }
 
-tpp_status tp_rank_count(tp_rank *r, tpp_comm_count *out) {
-    *out = (tpp_comm_count){0};
+tpp_status tp_rank_count(tp_rank *r, tp_counts *out) {
+    *out = (tp_counts){{0}, {0}, {0}};
     if (!r->traced)
         return TPP_OK;
-    for (tpp_comm_kind kind = TPP_COMM_SEND; kind <= TPP_COMM_BARRIER; kind++) {
+    for (tpp_comm_kind kind = TPP_COMM_SEND; kind < TPP_COMM_KINDS; kind++) {
         tpp_comm_count count;
         TP_TRY(tpp_comm_traced_get(r->traced, kind, &count));
         if (kind == TPP_COMM_ALL_REDUCE)
-            *out = count;
+            out->reduce = count;
+        else if (kind == TPP_COMM_ALL_GATHER)
+            out->gather = count;
+        else if (kind == TPP_COMM_REDUCE_SCATTER)
+            out->scatter = count;
         else
             TP_NEED(count.calls == 0);
     }

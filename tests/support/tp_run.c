@@ -49,23 +49,34 @@ static void check_padding(const char *what, const tpp_mat *m, int64_t first, int
     }
 }
 
+/* Does each rank have rows of its own? */
+static int in_parts(const tp_rank *ranks, int grad) {
+    const tp_full *f = ranks[0].full;
+    int whole = grad ? !f->ids && !f->in_split : !f->targets && !f->out_split;
+    return whole && !f->all_rows && ranks[0].setup->flags & TPP_ENV_SEQUENCE;
+}
+
 static void *gather_matrix(const char *what, const tp_rank *ranks, int32_t count, int grad) {
     const tp_full *f = ranks[0].full;
     int64_t width = tp_width(grad ? ranks[0].setup->dtype : ranks[0].info.out_dtype);
-    int64_t rows = grad ? f->tokens : f->out_rows, cols = grad ? f->in_cols : f->out_cols;
-    int split = grad ? f->in_split : f->out_split;
+    int64_t rows = grad ? f->tokens : f->out_rows, done = 0, cols = grad ? f->in_cols : f->out_cols;
+    int split = grad ? f->in_split : f->out_split, parted = in_parts(ranks, grad);
     char *full = calloc((size_t)(rows * cols + 1), (size_t)width);
     if (!full)
         abort();
     for (int32_t i = 0; i < count; i++) {
         const tpp_mat *m = grad ? &ranks[i].call.grad_in : &ranks[i].call.out;
         int64_t first = grad ? ranks[i].in_first : ranks[i].out_first;
-        if (!split && i > 0)
+        int64_t row = grad ? ranks[i].in_row : ranks[i].out_row;
+        if (!split && i > 0 && !parted)
             assert_same_bits(what, m->data, full, (uint64_t)(rows * cols * width));
+        assert_int_equal(row, parted ? done : 0);
+        done += m->rows;
         if (split)
             check_padding(what, m, first, cols, !grad && f->out_low);
-        place(full, cols, m, first, width);
+        place(full + row * cols * width, cols, m, first, width);
     }
+    assert_true(done == (parted ? rows : count * rows));
     return full;
 }
 
@@ -157,10 +168,10 @@ typedef struct job {
     const tp_full *full;
     const tp_setup *setup;
     tp_rank *ranks;
-    tpp_comm_count (*counts)[4];
+    tp_counts (*counts)[4];
 } job;
 
-static tpp_status backward(tp_rank *r, tpp_comm_count *counts) {
+static tpp_status backward(tp_rank *r, tp_counts *counts) {
     if (!r->setup->halves) {
         TP_TRY(tpp_layer_backward(r->layer, &r->call));
         return tp_rank_count(r, &counts[1]);
@@ -190,7 +201,7 @@ static tpp_status run_rank(tpp_comm *comm, int32_t rank, void *arg) {
 
 tp_result *tp_run(const tp_case *c, const tp_full *full, const tp_setup *setup) {
     tp_rank ranks[32];
-    tpp_comm_count counts[32][4];
+    tp_counts counts[32][4];
     job j = {c, full, setup, ranks, counts};
     memset(counts, 0, sizeof counts);
     tp_ranks_run(setup->ranks, run_rank, &j);

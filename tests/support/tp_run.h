@@ -29,6 +29,11 @@ typedef struct tp_setup {
     const tpp_gemm_ops *gemm;
 } tp_setup;
 
+/* Collectives of one rank. */
+typedef struct tp_counts {
+    tpp_comm_count reduce, gather, scatter;
+} tp_counts;
+
 /* Unsplit results: grad_in, elements of `dtype`; out of `out_dtype`; gradients of `grad_dtype`. */
 typedef struct tp_result {
     tpp_dtype dtype, out_dtype, grad_dtype;
@@ -38,9 +43,9 @@ typedef struct tp_result {
     void *grad[TP_PARAMS];
     int64_t count[TP_PARAMS];
     char name[TP_PARAMS][TP_NAME];
-    tpp_comm_count forward, backward; /* all-reduces of one rank, the same on all */
-    tpp_comm_count weight;            /* of backward_weight alone (halves); 0 else */
-    tpp_comm_count copies;            /* of tpp_layer_sum_copies */
+    tp_counts forward, backward; /* the same on all ranks */
+    tp_counts weight;            /* of backward_weight alone (halves); 0 else */
+    tp_counts copies;            /* of tpp_layer_sum_copies */
 } tp_result;
 
 /* One rank's layer and memory. */
@@ -54,7 +59,9 @@ typedef struct tp_rank {
     tpp_shard shard[TP_PARAMS]; /* in the order of full->param */
     int64_t offset[TP_PARAMS], grad_offset[TP_PARAMS];
     int64_t in_first, out_first; /* global columns of this rank */
-    int64_t width;               /* bytes of an element */
+    int64_t in_row, out_row;     /* and rows, and how many */
+    int64_t in_rows, out_rows;
+    int64_t width; /* bytes of an element */
     tp_memory in, out, grad_out, grad_in, params, grads, saved, scratch, targets, weights;
     uint64_t inputs; /* checksum of what calls only read */
     tpp_call call;
@@ -70,8 +77,8 @@ void tp_rank_load(tp_rank *r, const tp_full *full);
 /* A test that writes into in, grad_out, params or targets itself calls this afterwards. */
 void tp_rank_seal(tp_rank *r);
 
-/* What has been all-reduced since the last call of this; zeros without comm. */
-tpp_status tp_rank_count(tp_rank *r, tpp_comm_count *out);
+/* What has been said since the last call of this; zeros without comm. */
+tpp_status tp_rank_count(tp_rank *r, tp_counts *out);
 
 /* Sum the gradients of copies, as before an optimizer's step. */
 tpp_status tp_rank_sum_copies(tp_rank *r);

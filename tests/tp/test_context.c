@@ -29,7 +29,8 @@ static const tpp_block_desc block = {.size = sizeof block,
                                      .head_cols = 4,
                                      .act = TPP_ACT_SWIGLU,
                                      .norm = TPP_NORM_RMS,
-                                     .rope = &rope};
+                                     .rope = &rope,
+                                     .dropout = 0.5};
 static const tp_gpt_desc gpt = {13, 16, 70, 8, 2, 0, 0, 0};
 
 static const struct {
@@ -62,6 +63,7 @@ typedef struct job {
     int32_t tp, cp;
     tpp_dtype dtype;
     int halves;
+    uint32_t flags; /* of env */
     tp_result *result;
     rank ranks[RANKS];
 } job;
@@ -131,6 +133,7 @@ static tpp_status run_layer(job *j, rank *r, const tpp_layer *layer, int32_t who
     r->grads = tp_memory_new(info.grad_bytes, TP_NAN);
     memset(r->grads.data, 0, (size_t)info.grad_bytes);
     call.saved = m[4].data, call.scratch = m[5].data;
+    call.dropout_seed = f->dropout_seed;
     call.params = m[6].data, call.grads = r->grads.data;
     TP_TRY(load_params(j, r, layer, m[6].data));
     for (int64_t i = 0; i < tokens && f->ids; i++)
@@ -174,6 +177,7 @@ static tpp_status run_rank(tpp_comm *world, int32_t number, void *arg) {
     TP_TRY(tpp_comm_split(world, &context, lane, who));
     TP_TRY(tpp_comm_traced_create(&traced, context, NULL));
     tpp_layer_env env = {.size = sizeof env, .comm = tensor, .dtype = j->dtype, .context = traced};
+    env.flags = j->flags;
     TP_TRY(j->c->kind->create(&layer, &env, j->c->desc));
     TP_TRY(run_layer(j, &j->ranks[number], layer, who, lane, traced));
     tpp_layer_destroy(layer);
@@ -223,9 +227,10 @@ static void gather_grads(job *j) {
         tp_memory_free(&j->ranks[who].grads);
 }
 
-static void check(const tp_case *c, const tp_full *f, int32_t tp, int32_t cp, tpp_dtype dtype,
-                  rank *out) {
-    job j = {.c = c, .full = f, .tp = tp, .cp = cp, .dtype = dtype, .halves = (tp + cp) % 2};
+static void check_with(const tp_case *c, const tp_full *f, int32_t tp, int32_t cp, tpp_dtype dtype,
+                       uint32_t flags, rank *out) {
+    job j = {.c = c, .full = f, .tp = tp, .cp = cp, .dtype = dtype, .flags = flags};
+    j.halves = (tp + cp) % 2;
     new_result(&j);
     tp_ranks_run(tp * cp, run_rank, &j);
     if (out)
@@ -233,6 +238,14 @@ static void check(const tp_case *c, const tp_full *f, int32_t tp, int32_t cp, tp
     gather_grads(&j);
     tp_check(j.result, f, dtype == TPP_F64 ? 1e-13 : 1e-5);
     tp_result_free(j.result);
+}
+
+/* A whole model also with sequence parallelism, which cuts each rank's share once more. */
+static void check(const tp_case *c, const tp_full *f, int32_t tp, int32_t cp, tpp_dtype dtype,
+                  rank *out) {
+    check_with(c, f, tp, cp, dtype, 0, out);
+    if (f->ids)
+        check_with(c, f, tp, cp, dtype, TPP_ENV_SEQUENCE, out);
 }
 
 static void against_reference(void **state) {

@@ -144,10 +144,10 @@ static void valid_blocks_are_listed(void **state) {
 static void first_failure_keeps_its_sentence(void **state) {
     (void)state;
     tpp_comm *ranks[2];
-    tpp_request sum = {0};
+    tpp__sum sum = {0};
     float x[300] = {0};
     assert_int_equal(tpp_comm_local_create(ranks, 2, NULL), TPP_OK);
-    assert_int_equal(tpp_comm_all_reduce_start(ranks[0], x, x, 300, TPP_F32, TPP_SUM, &sum),
+    assert_int_equal(tpp_comm_all_reduce_start(ranks[0], x, x, 300, TPP_F32, TPP_SUM, &sum.request),
                      TPP_OK);
     tpp_comm_abort(ranks[1]);
     tpp__fail(TPP_ERR_USER - 9, "the first fault");

@@ -263,8 +263,9 @@ static void test_no_grad(void **state) {
     (void)state;
     for (const tp_case *c = tp_cases; c->name; c++) {
         tp_full *full = tp_full_inputs(c, 2, 5, 13);
-        for (int32_t i = 0; i < 6; i++) {
-            tp_setup setup = setup_of(i % 2 ? 2 : 1, i % 3 ? 4 : 0, i < 3 ? TPP_F32 : TPP_F64);
+        for (int32_t i = 0; i < 12; i++) {
+            tp_setup setup = setup_of(i % 2 ? 2 : 1, i % 3 ? 4 : 0, i % 6 < 3 ? TPP_F32 : TPP_F64);
+            setup.flags = i < 6 ? 0 : TPP_ENV_SEQUENCE;
             tp_result *want = tp_run(c, full, &setup);
             tp_result *got = serve(c, full, &setup, NULL);
             assert_same_bits(

@@ -211,10 +211,10 @@ static tpp_status run_spoiled(tpp_comm *comm, int32_t rank, void *arg) {
         ((int32_t *)(s->target ? r.targets.data : r.in.data))[1] = s->id;
     tp_rank_seal(&r);
     tpp_status status = tpp_layer_forward(r.layer, &r.call);
-    tpp_comm_count sent;
+    tp_counts sent;
     TP_TRY(tp_rank_count(&r, &sent));
     TP_NEED(status < 0);
-    TP_NEED(sent.calls == 0 || s->c->kind == &tp_kind_gpt);
+    TP_NEED(sent.reduce.calls == 0 || s->c->kind == &tp_kind_gpt);
     TP_TRY(tp_rank_verify(&r));
     char message[512];
     snprintf(message, sizeof message, "%s", tpp_message());

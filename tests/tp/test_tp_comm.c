@@ -87,6 +87,9 @@ static const expected table[] = {
     {"block, qwen 3", 2, 2, 0, 2, 2, 0, 8, 2 * 6},
     {"block, full", 2, 2, 0, 2, 2, 0, 0, 0},
     {"block, dropout", 2, 2, 0, 2, 2, 0, 0, 0},
+    {"block, parallel", 1, 1, 0, 1, 1, 0, 0, 0},
+    {"block, parallel, two norms", 1, 1, 0, 2, 2, 0, 0, 0},
+    {"block, parallel, all options", 1, 1, 0, 1, 1, 2 * 24 * 4 * 3, 4, 0},
     {"dropout", 0, 0, 0, 0, 0, 0, 0, 0},
     {"gpt", 7, 5 * 16, 3, 5, 5 * 16, 0, 0, 0},
     {"gpt, grouped", 7, 5 * 16, 3, 5, 5 * 16, 2 * 2 * (16 + 1) * 2 * 2, 2, 0},
@@ -100,29 +103,63 @@ static const expected table[] = {
 static void check_count(const char *what, const tpp_comm_count *got, int64_t calls,
                         int64_t elements, int64_t bytes) {
     if (got->calls != calls || got->elements != elements || got->bytes != bytes)
-        fail_msg("%s: %lld all-reduces of %lld elements, %lld bytes; want %lld of %lld, %lld", what,
+        fail_msg("%s: %lld collectives of %lld elements, %lld bytes; want %lld of %lld, %lld", what,
                  (long long)got->calls, (long long)got->elements, (long long)got->bytes,
                  (long long)calls, (long long)elements, (long long)bytes);
 }
 
+/* Elements of norms' parameters, of which every block has a copy under sequence parallelism. */
+static int64_t norm_elements(const char *name, const tp_full *full) {
+    int64_t count = 0;
+    for (int32_t i = 0; i < full->params; i++)
+        if (strncmp(name, "norm", 4) == 0 || strstr(full->param[i].name, "ln_"))
+            count += full->param[i].rows * full->param[i].cols;
+    return count;
+}
+
+static void check_copies(const expected *e, const tp_full *full, const tp_setup *setup,
+                         const tp_counts *got) {
+    int64_t wide = tp_width(tp_wide(setup->dtype));
+    int32_t blocks = setup->blocks ? setup->blocks : setup->ranks;
+    int64_t norms = e->norms;
+    if (setup->flags & TPP_ENV_SEQUENCE)
+        norms += norm_elements(e->name, full);
+    int over_ranks = (e->kv_heads > 0 && e->kv_heads < setup->ranks) || norms > 0;
+    int64_t copied = over_ranks ? norms + (blocks > e->kv_heads ? e->copied : 0) : 0;
+    char what[96];
+    snprintf(what, sizeof what, "%s, %d ranks, copies", e->name, setup->ranks);
+    check_count(what, &got->reduce, over_ranks, copied, copied * wide);
+}
+
+/* Operators f and g as all-reduces; with sequence parallelism as gathers and scatters, of the rows of a
+ * rank. What is reduced for a loss stays. */
 static void check_run(const expected *e, const tp_full *full, const tp_setup *setup) {
     tp_result *r = tp_run(tp_case_find(e->name), full, setup);
     int64_t width = tp_width(setup->dtype);
     int64_t wide = tp_width(tp_wide(setup->dtype)); /* of a loss's sums, and of gradients */
-    int64_t columns = full->tokens * e->forward_cols * full->out_cols;
-    int64_t tokens = full->tokens * e->forward_tokens;
+    int64_t blocks = setup->blocks ? setup->blocks : setup->ranks;
+    int64_t rows = (full->tokens + blocks - 1) / blocks * blocks / setup->ranks;
+    int parted = (setup->flags & TPP_ENV_SEQUENCE) && !full->all_rows;
+    int64_t g = e->forward_cols * full->out_cols, f = e->backward_cols * full->in_cols;
+    int64_t calls_f = e->backward, calls_g = g ? e->forward - (e->forward_tokens ? 2 : 0) : 0;
+    int64_t whole = parted ? 0 : full->tokens, part = parted ? rows : 0;
+    int64_t loss = full->tokens * e->forward_tokens, said = parted ? calls_g : 0;
     char what[96];
     snprintf(what, sizeof what, "%s, %d ranks, forward", e->name, setup->ranks);
-    check_count(what, &r->forward, e->forward, columns + tokens, columns * width + tokens * wide);
+    check_count(what, &r->forward.reduce, e->forward - said, whole * g + loss,
+                whole * g * width + loss * wide);
+    check_count(what, &r->forward.gather, parted * calls_f, part * f, part * f * width);
+    check_count(what, &r->forward.scatter, parted * calls_g, part * g, part * g * width);
     snprintf(what, sizeof what, "%s, %d ranks, backward", e->name, setup->ranks);
-    columns = full->tokens * e->backward_cols * full->in_cols;
-    check_count(what, &r->backward, e->backward, columns, columns * width);
-    check_count("weight half", &r->weight, 0, 0, 0);
-    int32_t blocks = setup->blocks ? setup->blocks : setup->ranks;
-    int over_ranks = (e->kv_heads > 0 && e->kv_heads < setup->ranks) || e->norms > 0;
-    int64_t copied = over_ranks ? e->norms + (blocks > e->kv_heads ? e->copied : 0) : 0;
-    snprintf(what, sizeof what, "%s, %d ranks, copies", e->name, setup->ranks);
-    check_count(what, &r->copies, over_ranks, copied, copied * wide);
+    int64_t again = strstr(e->name, "early") ? 0 : 1; /* f's input is gathered again */
+    check_count(what, &r->backward.reduce, parted ? 0 : calls_f, whole * f, whole * f * width);
+    check_count(what, &r->backward.gather, parted * (calls_g + again * calls_f),
+                part * (g + again * f), part * (g + again * f) * width);
+    check_count(what, &r->backward.scatter, parted * calls_f, part * f, part * f * width);
+    check_count("weight half", &r->weight.reduce, 0, 0, 0);
+    check_count("weight half", &r->weight.gather, 0, 0, 0);
+    check_count("weight half", &r->weight.scatter, 0, 0, 0);
+    check_copies(e, full, setup, &r->copies);
     tp_result_free(r);
 }
 
@@ -130,12 +167,13 @@ static void test_counts(void **state) {
     static const tpp_dtype types[] = {TPP_F64, TPP_F32, TPP_BF16};
     const expected *e = *state;
     tp_full *full = tp_full_inputs(tp_case_find(e->name), 3, 5, 2);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 24; i++) {
         tp_setup setup = {0};
+        setup.flags = i >= 12 ? TPP_ENV_SEQUENCE : 0;
         setup.ranks = i % 2 ? 4 : 2;
         setup.blocks = i % 4 < 2 ? 0 : 8;
         setup.dtype = types[i % 3];
-        setup.halves = i >= 6;
+        setup.halves = i % 12 >= 6;
         check_run(e, full, &setup);
     }
     tp_full_free(full);

@@ -226,6 +226,8 @@ static void test_others(void **state) {
     REFUSE(block, block, flags, TPP_BLOCK_NO_BIAS | TPP_BLOCK_OUT_BIAS, "TPP_BLOCK_QKV_BIAS");
     REFUSE(block, block, window, -1, "-1");
     REFUSE(block, block, head_cols, -8, "-8");
+    REFUSE(block, block, flags, TPP_BLOCK_TWO_NORMS, "TPP_BLOCK_PARALLEL");
+    REFUSE(block, block, dropout, 1, "= 1 is out of range");
     REFUSE(block, block, kv_heads, 5, "5");
     REFUSE(block, block, epsilon, -1.0, "-1");
     REFUSE(block, block, init_std, -1.0, "-1");

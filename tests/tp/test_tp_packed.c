@@ -43,11 +43,12 @@ static const tp_case cases[] = {
 enum { CASES = sizeof cases / sizeof *cases };
 
 static void check(const tp_case *c, const tp_full *full, int32_t ranks, int32_t blocks) {
-    for (int k = 0; k < 2; k++) {
-        tp_setup setup = {.ranks = ranks, .blocks = blocks, .dtype = k ? TPP_F64 : TPP_F32};
+    for (int k = 0; k < 4; k++) {
+        tp_setup setup = {.ranks = ranks, .blocks = blocks, .dtype = k % 2 ? TPP_F64 : TPP_F32};
         setup.halves = ranks == 2;
+        setup.flags = k < 2 ? 0 : TPP_ENV_SEQUENCE;
         tp_result *result = tp_run(c, full, &setup);
-        tp_check(result, full, k ? 1e-13 : 1e-5);
+        tp_check(result, full, k % 2 ? 1e-13 : 1e-5);
         tp_result_free(result);
     }
 }

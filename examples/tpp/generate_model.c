@@ -64,6 +64,7 @@ static void set_flags(tpp_model_desc *m, const tpp_weights *w) {
         m->block_flags |= has(w, m->family, "h.0.attn.out.bias") ? TPP_BLOCK_OUT_BIAS : 0;
         m->block_flags |= has(w, m->family, "h.0.mlp.down.bias") ? TPP_BLOCK_MLP_BIAS : 0;
     }
+    m->block_flags |= has(w, m->family, "h.0.ln_2.weight") ? 0 : TPP_BLOCK_PARALLEL;
     m->flags = has(w, m->family, "lm_head.weight") ? 0 : TPP_MODEL_TIED;
 }
 

@@ -12,6 +12,7 @@ tpp_status gpt_stage_create(tpp_layer **out, const struct train_config *config, 
                             int32_t stages, int32_t stage) {
     tpp_layer_env env = {0};
     env.size = sizeof env;
+    env.flags = config->sequence ? TPP_ENV_SEQUENCE : 0;
     env.comm = comm;
     env.dtype = config->dtype;
     env.blocks = config->blocks;

@@ -61,8 +61,7 @@ static tpp_status make_run(struct team *team) {
     run->ranks = team->ranks;
     run->lanes = team->layout.tp;
     run->message_dtype = team->config->dtype;
-    run->message_count = (int64_t)(team->config->batch / team->config->micros) * team->config->seq *
-                         team->config->hidden;
+    run->message_count = train_config_rows(team->config, team->layout.tp) * team->config->hidden;
     tpp_status status = tpp_run_query(run, &run->memory_bytes);
     if (status == TPP_OK) {
         run->memory = reserve(run->memory_bytes, 1);

@@ -6,10 +6,11 @@
 
 #include "team.h"
 
-/* All-reduces of a virtual stage per micro-batch and tensor-parallel rank, in one direction. */
+/* Collectives (all-reduces, and with --sequence-parallel gathers and scatters) of a virtual stage per micro-batch and tensor-parallel rank, in one direction. */
 struct traffic_row {
     int32_t blocks;      /* transformer blocks of the stage */
-    int64_t other_calls; /* rule: of the embedding, head and loss; each block adds 2 */
+    int32_t block_calls; /* rule: of a block */
+    int64_t other_calls; /* rule: of the embedding, head and loss */
     int64_t rule_calls, rule_elements;
     double calls, elements, bytes; /* counted, mean over all micro-batches and ranks */
     int as_rule;                   /* counted and rule agree, for every micro-batch together */

@@ -84,6 +84,8 @@ const struct option_row train_options[] = {
     INT("window", window, 1, 1 << 20, "bytes that a byte sees, itself included (default all)"),
     FLAG("qk-norm", qk_norm, "norm of every head of Q and K (qwen3 has it)"),
     FLAG("no-bias", no_bias, "no biases (only gpt2 and, for Q, K, V, qwen2 have some)"),
+    FLAG("parallel-block", parallel,
+         "attention and MLP of a block side by side: one sum over ranks for both"),
     FLAG("tied", tied, "one table for embedding and output head"),
     INT("seq", seq, 1, 1 << 20, "bytes of a sequence; the text must be longer"),
     CHOICE("dtype", dtype, dtype_choices,
@@ -121,6 +123,11 @@ const struct option_row train_options[] = {
     INT("blocks", blocks, 0, 1024,
         "a power of two: every --tp and --pp that it allows gives the same bits; 0: fastest, last "
         "bits differ"),
+
+    FLAG(
+        "sequence-parallel", sequence,
+        "between the layers' products every rank holds its share of the tokens alone: less memory, "
+        "the same traffic"),
 
     HEADING("Output"),
     FLAG("compare", compare,
@@ -171,6 +178,12 @@ struct train_config train_config_default(void) {
 void train_config_clear_model(struct train_config *config) {
     config->layers = config->hidden = config->heads = 0;
     config->family = config->norm = -1;
+}
+
+int64_t train_config_rows(const struct train_config *config, int32_t tp) {
+    int64_t tokens = (int64_t)(config->batch / config->micros) * config->seq;
+    int64_t blocks = config->blocks ? config->blocks : tp;
+    return config->sequence ? (tokens + blocks - 1) / blocks * (blocks / tp) : tokens;
 }
 
 int32_t train_config_width(const struct train_config *config) {

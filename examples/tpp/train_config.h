@@ -16,7 +16,7 @@ struct train_config {
     const char *data;
     const char *model; /* its config.json; NULL: the options from here to tied describe it */
     int32_t family, layers, hidden, heads, kv_heads, head_cols, ffn, act, norm, window;
-    int32_t qk_norm, no_bias, tied;
+    int32_t qk_norm, no_bias, parallel, tied;
     double rope;         /* base of rotary positions; < 0: as the family has it */
     tpp_model_desc desc; /* what all of these come to */
     int32_t seq, dtype;
@@ -27,7 +27,7 @@ struct train_config {
     double rate, min_rate; /* min_rate < 0: a tenth of rate */
     int32_t warmup;        /* < 0: a tenth of the steps, at least 10 */
     double decay, clip;    /* clip 0: none */
-    int32_t tp, pp, chunks, schedule, executor, blocks;
+    int32_t tp, pp, chunks, schedule, executor, blocks, sequence;
     int32_t compare, report, json, quiet, help;
     const char *trace, *gantt, *save, *save_config, *load;
 };
@@ -44,6 +44,9 @@ struct train_config train_config_default(void);
 
 /* Make the options that describe a model "not given"; train_model_make fills them in. */
 void train_config_clear_model(struct train_config *config);
+
+/* Tokens of a micro-batch that pass between layers on one of tp ranks: all, or its share. */
+int64_t train_config_rows(const struct train_config *config, int32_t tp);
 
 /* Bytes of a parameter's or activation's number. */
 int32_t train_config_width(const struct train_config *config);

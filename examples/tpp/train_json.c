@@ -30,6 +30,7 @@ static void write_model(struct json *j, const struct train_config *c) {
     json_int(j, "window", m->window);
     json_bool(j, "qk_norm", (m->block_flags & TPP_BLOCK_QK_NORM) != 0);
     json_bool(j, "no_bias", (m->block_flags & TPP_BLOCK_NO_BIAS) != 0);
+    json_bool(j, "parallel_block", (m->block_flags & TPP_BLOCK_PARALLEL) != 0);
     json_bool(j, "tied", (m->flags & TPP_MODEL_TIED) != 0);
     json_int(j, "vocab", m->vocab);
 }
@@ -59,6 +60,7 @@ static void write_options(struct json *j, const struct train_config *c) {
     json_string(j, "schedule", option_choice_name(schedule_choices, c->schedule));
     json_string(j, "executor", option_choice_name(executor_choices, c->executor));
     json_int(j, "blocks", c->blocks);
+    json_bool(j, "sequence_parallel", c->sequence);
     char seed[GROUPED_BYTES]; /* as text: many readers keep only 53 bits of a number */
     snprintf(seed, sizeof seed, "%" PRIu64, c->seed);
     json_string(j, "seed", seed);
@@ -187,7 +189,8 @@ static void write_direction(struct json *j, const char *key, const struct traffi
 static void write_traffic(struct json *j, const struct team *team) {
     static const char *const names[] = {
         [TRAFFIC_FORWARD] = "forward", [TRAFFIC_BACKWARD] = "backward"};
-    json_object(j, "all_reduces_per_micro_batch");
+    json_object(j, team->config->sequence ? "collectives_per_micro_batch"
+                                          : "all_reduces_per_micro_batch");
     json_object(j, "layer");
     for (int direction = TRAFFIC_FORWARD; direction <= TRAFFIC_BACKWARD; direction++) {
         struct traffic_row row = traffic_per_block(team, direction);

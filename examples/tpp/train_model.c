@@ -12,13 +12,21 @@ static int check_alone(const struct train_config *c) {
         const char *option;
         int given;
     } options[] = {
-        {"family", c->family >= 0},    {"layers", c->layers > 0},
-        {"hidden", c->hidden > 0},     {"heads", c->heads > 0},
-        {"kv-heads", c->kv_heads > 0}, {"head-cols", c->head_cols > 0},
-        {"ffn", c->ffn > 0},           {"act", c->act != 0},
-        {"norm", c->norm >= 0},        {"rope", c->rope >= 0},
-        {"window", c->window > 0},     {"qk-norm", c->qk_norm},
-        {"no-bias", c->no_bias},       {"tied", c->tied},
+        {"family", c->family >= 0},
+        {"layers", c->layers > 0},
+        {"hidden", c->hidden > 0},
+        {"heads", c->heads > 0},
+        {"kv-heads", c->kv_heads > 0},
+        {"head-cols", c->head_cols > 0},
+        {"ffn", c->ffn > 0},
+        {"act", c->act != 0},
+        {"norm", c->norm >= 0},
+        {"rope", c->rope >= 0},
+        {"window", c->window > 0},
+        {"qk-norm", c->qk_norm},
+        {"no-bias", c->no_bias},
+        {"parallel-block", c->parallel},
+        {"tied", c->tied},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         if (options[i].given) {
@@ -49,6 +57,7 @@ static void set_flags(struct train_config *c) {
     tpp_model_desc *m = &c->desc;
     m->flags = c->tied ? TPP_MODEL_TIED : 0;
     m->block_flags |= c->qk_norm ? TPP_BLOCK_QK_NORM : 0;
+    m->block_flags |= c->parallel ? TPP_BLOCK_PARALLEL : 0;
     if (c->no_bias) {
         m->block_flags |= TPP_BLOCK_NO_BIAS;
         m->block_flags &= ~(uint32_t)TPP_BLOCK_QKV_BIAS;

@@ -117,17 +117,23 @@ void worker_destroy(struct worker *worker) {
 
 /* The stage callbacks: the library's own, with a look at the counts before and after. */
 
-static tpp_comm_count all_reduces(const struct worker *worker) {
-    tpp_comm_count count = {0};
-    if (worker->tensor) {
-        tpp_comm_traced_get(worker->tensor, TPP_COMM_ALL_REDUCE, &count);
+static tpp_comm_count collectives(const struct worker *worker) {
+    static const int32_t kinds[] = {TPP_COMM_ALL_REDUCE, TPP_COMM_ALL_GATHER,
+                                    TPP_COMM_REDUCE_SCATTER};
+    tpp_comm_count sum = {0};
+    for (int i = 0; i < 3 && worker->tensor; i++) {
+        tpp_comm_count count = {0};
+        tpp_comm_traced_get(worker->tensor, kinds[i], &count);
+        sum.calls += count.calls;
+        sum.elements += count.elements;
+        sum.bytes += count.bytes;
     }
-    return count;
+    return sum;
 }
 
 static void note(struct traffic *traffic, const struct worker *worker,
                  const tpp_comm_count *before) {
-    tpp_comm_count now = all_reduces(worker);
+    tpp_comm_count now = collectives(worker);
     traffic->runs++;
     traffic->calls += now.calls - before->calls;
     traffic->elements += now.elements - before->elements;
@@ -136,7 +142,7 @@ static void note(struct traffic *traffic, const struct worker *worker,
 
 static tpp_status forward(void *ctx, const tpp_stage_call *call) {
     struct worker *worker = ctx;
-    tpp_comm_count before = all_reduces(worker);
+    tpp_comm_count before = collectives(worker);
     tpp_status status = tpp_stage_ops_get()->forward(worker->stage, call);
     note(&worker->pieces[call->chunk].forward, worker, &before);
     return status;
@@ -144,7 +150,7 @@ static tpp_status forward(void *ctx, const tpp_stage_call *call) {
 
 static tpp_status backward(void *ctx, const tpp_stage_call *call) {
     struct worker *worker = ctx;
-    tpp_comm_count before = all_reduces(worker);
+    tpp_comm_count before = collectives(worker);
     tpp_status status = tpp_stage_ops_get()->backward(worker->stage, call);
     note(&worker->pieces[call->chunk].backward, worker, &before);
     return status;

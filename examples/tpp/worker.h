@@ -6,7 +6,7 @@
 
 #include "train_config.h"
 
-/* All-reduces that a worker's chunk has started in one direction, over all micro-batches so far. */
+/* All-reduces, and with --sequence-parallel gathers and scatters, that a worker's chunk has started in one direction, over all micro-batches so far. */
 struct traffic {
     int64_t runs; /* micro-batches that passed */
     int64_t calls, elements, bytes;

@@ -119,6 +119,12 @@ static bool biased(const tpp_model_desc *m, uint32_t exception) {
     return !(m->block_flags & TPP_BLOCK_NO_BIAS) || (m->block_flags & exception);
 }
 
+/* Of a block. */
+static int64_t norms_of(const tpp_model_desc *m) {
+    bool one = (m->block_flags & TPP_BLOCK_PARALLEL) && !(m->block_flags & TPP_BLOCK_TWO_NORMS);
+    return one ? 1 : 2;
+}
+
 static int64_t vectors_of_norm(const tpp_model_desc *m) {
     return m->norm == TPP_NORM_LAYER && biased(m, 0) ? 2 : 1;
 }
@@ -137,7 +143,7 @@ static sum count_block(const tpp_model_desc *m) {
         add(&s, m->hidden, m->ffn);
     add(&s, biased(m, TPP_BLOCK_MLP_BIAS) ? ups : 0, m->ffn);
     add(&s, biased(m, TPP_BLOCK_MLP_BIAS), m->hidden);
-    add(&s, 2 * vectors_of_norm(m), m->hidden);
+    add(&s, norms_of(m) * vectors_of_norm(m), m->hidden);
     return s;
 }
 

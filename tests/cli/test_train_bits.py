@@ -37,7 +37,8 @@ class FixedBlocks(unittest.TestCase):
         kinds = [{'family': 'llama', 'kv_heads': 2, 'ffn': 48}, {'family': 'mistral', 'window': 5, 'kv_heads': 1},
                  {'family': 'qwen2', 'tied': True}, {'family': 'qwen3', 'head_cols': 12},
                  {'tied': True, 'no_bias': True}, {'act': 'geglu', 'norm': 'rms'}, {'rope': 100, 'qk_norm': True},
-                 {'dropout': 0.2, 'label_smoothing': 0.1}]
+                 {'dropout': 0.2, 'label_smoothing': 0.1}, {'sequence_parallel': True, 'seq': 15},
+                 {'family': 'qwen3', 'parallel_block': True, 'sequence_parallel': True}]
         seen = [bits(train(blocks=4, steps=3))]
         for kind in kinds:
             reference = bits(train(blocks=4, steps=3, **kind))

@@ -14,9 +14,10 @@ import xml.etree.ElementTree
 
 from train_run import TEXT, TINY, TPP, arguments, run, train
 
-OPTIONS = ('data model family layers hidden heads kv-heads head-cols ffn act norm rope window qk-norm no-bias tied seq '
-           'dtype steps batch micro-batches seed lr min-lr warmup weight-decay clip dropout label-smoothing load '
-           'tp pp chunks schedule executor blocks compare report gantt trace save save-config json quiet help').split()
+OPTIONS = ('data model family layers hidden heads kv-heads head-cols ffn act norm rope window qk-norm no-bias '
+           'parallel-block tied seq dtype steps batch micro-batches seed lr min-lr warmup weight-decay clip dropout '
+           'label-smoothing load tp pp chunks schedule executor blocks sequence-parallel compare report gantt trace save '
+           'save-config json quiet help').split()
 
 # Options, and what the one sentence has to name.
 WRONG = [
@@ -77,7 +78,8 @@ WRONG = [
     ('again', ['again', '--help']),
 ]
 if os.environ.get('TPP_WITH_IO') == '0':
-    WRONG += [('--save-config=w', ['--save-config w', 'without']), ('--model=w', ['--layers', '--model w']), ('--save=w', ['--save w', 'without']), ('--load=w', ['--load w', 'without'])]
+    WRONG += [(f'--{option}=w', [f'--{option} w', 'without']) for option in ('save', 'save-config', 'load')]
+    WRONG += [('--model=w', ['--layers', '--model w'])]
 else:
     WRONG += [
         ('--save-config=/does/not/exist/c', ['--save-config /does/not/exist/c', 'No such file']),
@@ -167,6 +169,19 @@ class Results(unittest.TestCase):
             self.assertEqual([(s['forward']['calls'], s['backward']['calls']) for s in counted['stages']],
                              [(7, 6), (6, 5)])
             self.assertTrue(all(s[d]['as_rule'] for s in counted['stages'] for d in ('forward', 'backward')))
+
+    def test_gathers_and_scatters(self):
+        """With sequence parallelism and parallel blocks: as many calls as their rules say, of a share of the tokens."""
+        for options, forward, backward in (({'sequence_parallel': True}, 4, 6), ({'parallel_block': True}, 1, 1),
+                                           ({'sequence_parallel': True, 'parallel_block': True}, 2, 3)):
+            result = train(tp=2, pp=2, layers=5, seq=15, batch=12, label_smoothing=0.1, **options)
+            sequence = options.get('sequence_parallel', False)
+            counted = result['collectives_per_micro_batch' if sequence else 'all_reduces_per_micro_batch']
+            wide = (-(-3 * 15 // 2) if sequence else 3 * 15) * 32
+            for direction, calls in (('forward', forward), ('backward', backward)):
+                layer = counted['layer'][direction]
+                self.assertEqual((layer['calls'], layer['elements']), (calls, calls * wide), options)
+            self.assertTrue(all(s[d]['as_rule'] for s in counted['stages'] for d in ('forward', 'backward')), options)
 
     def test_report_and_files(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import hf_forward
-from train_run import run, train
+from train_run import arguments, run, train
 
 SEQ = 11
 TEXT = bytes(range(97, 97 + SEQ + 1))  # one sequence and the byte after it: every step sees the same
@@ -141,9 +141,7 @@ class Families(unittest.TestCase):
                 'load': self.at('model.safetensors'), **more}
 
     def refused(self, expected, config, **more):
-        options = {name: value for name, value in self.options(config, quiet=True, **more).items() if value is not False}
-        done = run('train', *(f'--{name.replace("_", "-")}' + ('' if value is True else f'={value}')
-                              for name, value in options.items()))
+        done = run('train', *arguments(self.options(config, quiet=True, **more)))
         self.assertIn(done.returncode, (1, 2), done.stderr)
         self.assertTrue(done.stderr.startswith('tpp train: ') and done.stderr.count('\n') == 1, done.stderr)
         for part in expected:

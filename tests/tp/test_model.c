@@ -20,7 +20,7 @@ static tpp_model_desc small(tpp_family family) {
 }
 
 /* Every family, and what their files can vary. */
-enum { MODELS = 11 };
+enum { MODELS = 13 };
 static tpp_model_desc model_at(int i) {
     tpp_model_desc m = small(i % 5);
     if (i == 5 || i == 6)
@@ -35,6 +35,8 @@ static tpp_model_desc model_at(int i) {
         m.norm = TPP_NORM_LAYER, m.kv_heads = 1;
     if (i == 10)
         m.block_flags |= TPP_BLOCK_NO_BIAS, m.act = TPP_ACT_GEGLU;
+    if (i == 11 || i == 12)
+        m.block_flags |= TPP_BLOCK_PARALLEL | (i == 12 ? TPP_BLOCK_TWO_NORMS : 0);
     return m;
 }
 

@@ -47,6 +47,8 @@ tpp_status tpp__kern_gemm_blas(void *ctx, const tpp_gemm_call *call) {
         tpp__kern_gemm_scale(&g);
         return TPP_OK;
     }
+    if (tpp__kern_gemm_row(&g))
+        return TPP_OK;
     if (flavour() == SERIAL) {
         tpp__lock_take(&serial);
         multiply(&g);

@@ -152,6 +152,7 @@ tpp_status tpp__kern_gemm_blas(void *ctx, const tpp_gemm_call *call);
 tpp_status tpp__kern_gemm_reference(void *ctx, const tpp_gemm_call *call);
 tpp_status tpp__kern_gemm_read(tpp_gemm_call *out, const tpp_gemm_call *call);
 void tpp__kern_gemm_scale(const tpp_gemm_call *call); /* C = beta * C; beta = 0 does not read C */
+bool tpp__kern_gemm_row(const tpp_gemm_call *call);   /* does the product of one row, else false */
 
 /* Counter-based generator (Philox 4x32-10): the number depends on (seed, key, index) alone. */
 double tpp__kern_random_uniform(uint64_t seed, uint64_t key, uint64_t index); /* (0, 1) */

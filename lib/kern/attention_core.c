@@ -24,7 +24,7 @@ static range seen_by(const tpp__attention *a, int64_t query) {
     range r = {0, a->keys};
     if (!a->full)
         r.high = within(place + 1, a->keys);
-    if (a->window > 0)
+    if (a->window > 0 && place >= a->window) /* also keeps the difference within 64 bits */
         r.low = within(place - a->window + 1, r.high);
     return r;
 }

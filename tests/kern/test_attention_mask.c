@@ -26,7 +26,7 @@ typedef struct shape {
 /* By the definition, one pair at a time. */
 static int sees(const shape *s, int64_t i, int64_t j) {
     int64_t place = i + s->offset;
-    return (s->full || j <= place) && (s->window == 0 || j > place - s->window);
+    return (s->full || j <= place) && (s->window == 0 || place - j < s->window);
 }
 
 static int64_t larger(const shape *s) {
@@ -179,6 +179,17 @@ static void several_tiles(void **state) {
     }
 }
 
+/* A window that is larger than any sequence is none, also for queries before all keys. */
+static void endless_window(void **state) {
+    (void)state;
+    for (int64_t offset = -7; offset <= 7; offset += 7) {
+        for (int32_t full = 0; full <= 1; full++) {
+            shape s = {5, 6, offset, INT64_MAX, full};
+            check(&s);
+        }
+    }
+}
+
 /* Two queries, five keys: the first sees 0 .. 3, the second all. */
 static void key_offset(void **state) {
     (void)state;
@@ -224,9 +235,8 @@ static void chunks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes),
-        cmocka_unit_test(several_tiles),
-        cmocka_unit_test(key_offset),
+        cmocka_unit_test(small_shapes),   cmocka_unit_test(several_tiles),
+        cmocka_unit_test(endless_window), cmocka_unit_test(key_offset),
         cmocka_unit_test(chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,7 @@ typedef struct tpp_layer_env {
      * Different for each layer of a model: parameters of equal names start with equal numbers. */
     const char *name;
     /** context-parallel group, over whose ranks every sequence is spread ("Context parallel" above);
-     * must outlive the layer; NULL: one rank */
+     * must outlive the layer; another one than comm; NULL: one rank */
     tpp_comm *context;
 } tpp_layer_env;
 
@@ -260,7 +260,7 @@ typedef struct tpp_call {
      * a sequence that rests has length 0. NULL in a layer without attention */
     void *cache;
     int64_t cache_bytes; /**< at least that of tpp_layer_serve_query */
-    int64_t cache_seq;   /**< tokens of a sequence that the cache has room for; 0: no cache */
+    int64_t cache_seq;   /**< tokens of a sequence that the cache has room for; 0 with cache NULL */
 } tpp_call;
 
 /** Memory of forward-only calls. */

@@ -225,6 +225,10 @@ static tpp_status check_serving(const tpp_layer *layer, const tpp_call *call, do
             TPP_ERR_INVALID,
             "call.flags has TPP_CALL_NO_GRAD, and a backward needs what such a forward "
             "does not save");
+    if (call->cache && call->cache_seq == 0)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "call.cache is set and call.cache_seq = 0; it must be the tokens of a "
+                         "sequence that the cache has room for, or call.cache NULL");
     tpp_status status = tpp__serve_needs(layer, call->batch, call->seq, call->cache_seq, &serve);
     if (status == TPP_OK && call->cache_seq > 0)
         status = tpp__check_cached(call);

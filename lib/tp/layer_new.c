@@ -65,6 +65,10 @@ static tpp_status read_env(tpp_layer *layer, const tpp_layer_env *given) {
     layer->context_size = env.context ? tpp_comm_size(env.context) : 1;
     layer->context_rank = env.context ? tpp_comm_rank(env.context) : 0;
     layer->context = layer->context_size > 1 ? env.context : NULL;
+    if (layer->context && layer->context == layer->comm)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "env.context is env.comm; accepted: NULL, or a group of the ranks that "
+                         "have the same shards, one of each tensor-parallel group");
     layer->blas_single = (layer->ranks > 1 || layer->context || env.blocks > 0) &&
                          !(env.flags & TPP_ENV_BLAS_INHERIT);
     layer->sequence = env.flags & TPP_ENV_SEQUENCE;

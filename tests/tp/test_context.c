@@ -354,6 +354,9 @@ static void refused(void **state) {
     call.seq = 4, call.lengths = lengths;
     assert_int_equal(tpp_layer_forward(layer, &call), TPP_ERR_UNSUPPORTED);
     tpp_layer_destroy(layer);
+    env.comm = context; /* ranks cannot have both different shards and different tokens */
+    assert_int_equal(tpp_attention_create(&layer, &env, &d), TPP_ERR_INVALID);
+    assert_non_null(strstr(tpp_message(), "env.context is env.comm"));
     tpp_comm_destroy(context);
 }
 

@@ -110,6 +110,8 @@ static void test_memory(void **state) {
     refuse(r, &call, TPP_ERR_INVALID, "call.cache is not aligned");
     call = r->call, call.scratch_bytes--;
     refuse(r, &call, TPP_ERR_TOO_SMALL, "call.scratch_bytes");
+    call = r->call, call.cache_seq = 0; /* else the tokens before these would not be seen */
+    refuse(r, &call, TPP_ERR_INVALID, "call.cache is set and call.cache_seq = 0");
     call = r->call, call.cache_seq = -1;
     refuse(r, &call, TPP_ERR_INVALID, "cache_seq = -1");
     call = r->call, call.cache_seq = (int64_t)1 << 40;
@@ -160,7 +162,7 @@ static void test_full_attention(void **state) {
     assert_says("TPP_ATTENTION_FULL");
     refuse(&r, &r.call, TPP_ERR_UNSUPPORTED, "cache_seq = 8");
     assert_int_equal(tpp_layer_serve_query(r.layer, BATCH, SEQ, 0, &info), TPP_OK);
-    r.call.cache_seq = 0;
+    r.call.cache = NULL, r.call.cache_seq = 0;
     assert_int_equal(tpp_layer_forward(r.layer, &r.call), TPP_OK);
     tpp_layer_destroy(r.layer);
 }

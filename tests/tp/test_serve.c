@@ -150,7 +150,8 @@ static tpp_status run_rank(tpp_comm *comm, int32_t rank, void *arg) {
     const job *j = arg;
     tp_rank *r = &j->ranks[rank];
     TP_TRY(tp_rank_open(r, j->c, j->full, j->setup, comm, rank));
-    tp_memory_fill(&r->grad_in, TP_ZERO); /* which nobody writes; tp_gather looks at its padding */
+    if (r->grad_in.data) /* nobody writes it, and tp_gather looks at its padding */
+        tp_memory_fill(&r->grad_in, TP_ZERO);
     if (j->plan)
         TP_TRY(in_pieces(r, j->plan));
     else

@@ -27,6 +27,7 @@
 
 #include <tpp/attention.h>
 #include <tpp/dropout.h>
+#include <tpp/recompute.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,6 +70,9 @@ typedef struct tpp_block_desc {
      * mlp.dropout behind env.name are the names); of a parallel block, of their sum (dropout); 0:
      * none */
     double dropout;
+    /** what backward computes again; 0: nothing is; a parallel block has no selective */
+    tpp_recompute recompute;
+    uint32_t reserved0; /**< 0 */
 } tpp_block_desc;
 
 /**
@@ -80,9 +84,10 @@ typedef struct tpp_block_desc {
  *
  * Comm: forward two all-reduces of tokens * hidden, backward two; parallel: one and one, with two norms
  * one and two. TPP_ENV_SEQUENCE: forward two all-gathers and two reduce-scatters, backward four and
- * two; parallel: one and one, two and one; with two norms two and one, three and two.
+ * two; parallel: one and one, two and one; with two norms two and one, three and two. What recomputation
+ * adds to backward: recompute.h.
  * Memory: saved that of its layers and 3 * tokens * hidden elements between them, parallel one for each
- * norm. Since: 0.1.
+ * norm; with TPP_RECOMPUTE_SELECTIVE without that of attention, with TPP_RECOMPUTE_FULL none. Since: 0.1.
  */
 TPP_API tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
                                     const tpp_block_desc *desc);

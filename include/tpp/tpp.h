@@ -17,6 +17,7 @@
  * | linear.h mlp.h attention.h norm.h embedding.h loss.h head.h dropout.h block.h | the layers |
  * | custom.h | a layer of your own, from callbacks |
  * | model.h | a whole model as numbers, and the layers of its parts |
+ * | recompute.h | layers that are computed again instead of kept |
  * | optim.h | AdamW and gradient norms |
  * | schedule.h | pipeline schedules as data, checked before they run |
  * | trace.h | what a run did; Gantt pictures |
@@ -49,6 +50,7 @@
 #include <tpp/model.h>
 #include <tpp/norm.h>
 #include <tpp/optim.h>
+#include <tpp/recompute.h>
 #include <tpp/schedule.h>
 #include <tpp/shard.h>
 #include <tpp/stage.h>

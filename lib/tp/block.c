@@ -5,6 +5,7 @@
 #include <tpp/block.h>
 #include <tpp/mlp.h>
 #include <tpp/norm.h>
+#include <tpp/recompute.h>
 
 /* r = x + attention(norm1(x)); y = r + mlp(norm2(r)). */
 
@@ -123,7 +124,7 @@ static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
     }
     if (status == TPP_OK)
         status = run_forward(block, work, &saved, TPP__MLP, work->out);
-    if (status == TPP_OK)
+    if (status == TPP_OK && work->out)
         tpp__block_join(block, work, &tpp__block_of(block)->after_mlp, saved.middle, work->out);
     return status;
 }
@@ -211,6 +212,17 @@ static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, 
     return tpp_norm_create(out, &own, &norm);
 }
 
+/* The layer in *out, which is made or not as `status` tells, becomes one that is computed again. */
+static tpp_status wrap(tpp_layer **out, tpp_status status) {
+    if (status != TPP_OK)
+        return status;
+    tpp_layer *inner = *out;
+    status = tpp_recompute_create(out, inner);
+    if (status != TPP_OK)
+        tpp_layer_destroy(inner);
+    return status;
+}
+
 /* `to` where the block has `from`. */
 static uint32_t flag(const tpp_block_desc *desc, uint32_t from, uint32_t to) {
     return desc->flags & from ? to : 0;
@@ -239,7 +251,8 @@ static tpp_status make_attention(const tpp_layer *block, const tpp_block_desc *d
         .window = desc->window,
         .context = desc->context,
         .norm_epsilon = desc->epsilon};
-    return tpp_attention_create(out, &own, &attention);
+    tpp_status status = tpp_attention_create(out, &own, &attention);
+    return desc->recompute == TPP_RECOMPUTE_SELECTIVE ? wrap(out, status) : status;
 }
 
 static tpp_status make_mlp(const tpp_layer *block, const tpp_block_desc *desc, tpp_layer **out) {
@@ -271,11 +284,26 @@ static tpp_status make_part(const tpp_layer *block, const tpp_block_desc *desc, 
     }
 }
 
+static tpp_status check_recompute(const tpp_block_desc *desc) {
+    if (desc->recompute < 0 || desc->recompute > TPP_RECOMPUTE_FULL)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.recompute = %d is not accepted; accepted: 0 (none), 1 (selective), "
+                         "2 (full)",
+                         desc->recompute);
+    if (desc->recompute == TPP_RECOMPUTE_SELECTIVE && (desc->flags & TPP_BLOCK_PARALLEL))
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.recompute = 1 (selective) with TPP_BLOCK_PARALLEL, whose attention "
+                         "is one with the MLP; accepted: 0 (none), 2 (full)");
+    return TPP_OK;
+}
+
 static tpp_status check_desc(const tpp_block_desc *desc) {
     const uint32_t exceptions = TPP_BLOCK_QKV_BIAS | TPP_BLOCK_OUT_BIAS | TPP_BLOCK_MLP_BIAS;
     tpp_status status = tpp__check_positive("desc.hidden", desc->hidden);
     if (status == TPP_OK)
         status = tpp__check_rate("desc.dropout", desc->dropout);
+    if (status == TPP_OK)
+        status = check_recompute(desc);
     if (status == TPP_OK && desc->norm != TPP_NORM_LAYER && desc->norm != TPP_NORM_RMS)
         status = tpp__fail(TPP_ERR_INVALID,
                            "desc.norm = %d is not accepted; accepted: 0 (LayerNorm), 1 (RMSNorm)",
@@ -328,5 +356,6 @@ tpp_status tpp_block_create(tpp_layer **out, const tpp_layer_env *env,
         if (status == TPP_OK)
             tpp__layer_adopt(block, part);
     }
-    return tpp__layer_hand_over(out, block, status);
+    status = tpp__layer_hand_over(out, block, status);
+    return desc.recompute == TPP_RECOMPUTE_FULL ? wrap(out, status) : status;
 }

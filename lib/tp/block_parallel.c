@@ -139,7 +139,7 @@ static tpp_status forward(const tpp_layer *block, const tpp__work *work) {
     tpp__region region = region_of(block, work, &saved, scratch);
     if (status == TPP_OK)
         status = tpp__region_forward(&region, work->out);
-    if (status == TPP_OK)
+    if (status == TPP_OK && work->out)
         tpp__block_join(block, work, &tpp__block_of(block)->after_attention, work->in, work->out);
     return status;
 }

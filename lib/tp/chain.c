@@ -222,16 +222,8 @@ tpp_status tpp_chain_create(tpp_layer **out, const tpp_layer_env *env, tpp_layer
         tpp__layer_adopt(chain, layers[i]);
     for (int32_t i = 0; i < count && status == TPP_OK; i++)
         status = tpp__tied_adopt(chain, layers[i]);
-    if (status == TPP_OK) {
-        chain->in_dtype = layers[0]->in_dtype;
-        chain->in_cols = layers[0]->in_cols;
-        chain->out_cols = layers[count - 1]->out_cols;
-        chain->out_dtype = layers[count - 1]->out_dtype;
-        chain->targets = layers[count - 1]->targets;
-        chain->in_part = layers[0]->in_part;
-        chain->out_part = layers[count - 1]->out_part;
-        chain->one_row = layers[count - 1]->one_row;
-    }
+    if (status == TPP_OK)
+        tpp__layer_take_ends(chain, layers[0], layers[count - 1]);
     if (status != TPP_OK || chain->state_overflow)
         chain->child_count = 0; /* they stay the caller's */
     return tpp__layer_hand_over(out, chain, status);

@@ -141,6 +141,7 @@ static tpp_status fill(tpp_layer *layer, const tpp_custom_desc *desc) {
     layer->in_dtype = desc->in_dtype ? desc->in_dtype : layer->dtype;
     layer->targets = desc->flags & TPP_CUSTOM_TARGETS;
     layer->one_row = desc->flags & TPP_CUSTOM_ONE_ROW;
+    layer->out_always = true; /* callbacks know of no call without */
     bool parted = layer->sequence && desc->flags & TPP_CUSTOM_SEQUENCE;
     layer->in_part = parted && layer->in_dtype == layer->dtype;
     layer->out_part = parted && !layer->targets;

@@ -84,7 +84,7 @@ static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
     void *room = tpp__room_take(layer, work->tokens, cols, &scratch);
     char *partial = room ? room : work->out;
     tpp_status status = check_ids(layer, work);
-    if (status != TPP_OK)
+    if (status != TPP_OK || !work->out)
         return status;
     for (int64_t i = 0; i < work->tokens; i++) {
         char *to = partial + i * bytes;

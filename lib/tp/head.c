@@ -25,6 +25,8 @@ static void needs_of(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__ne
 }
 
 static tpp_status forward(const tpp_layer *layer, const tpp__work *work) {
+    if (!work->out)
+        return TPP_OK;
     tpp__arena scratch = work->scratch;
     void *room = tpp__room_take(layer, work->tokens, layer->in_cols, &scratch);
     const void *in;

@@ -38,7 +38,7 @@ typedef struct tpp__work {
     int64_t batch, seq, tokens;
     int64_t first, rows; /* this rank's part of the tokens (part.h) */
     const void *in;
-    void *out;
+    void *out; /* NULL: forward is done again for backward, which does not read it */
     const void *grad_out;
     void *grad_in;
     const char *params; /* of this layer */
@@ -103,6 +103,7 @@ struct tpp_layer {
     bool in_part, out_part; /* in and out hold this rank's rows alone */
     bool targets;
     bool one_row;          /* out is [1, out_cols] */
+    bool out_always;       /* forward needs out even where nobody reads it */
     const tpp_layer *tied; /* an embedding outside of this layer whose table it uses (tied.h) */
     int32_t param_count;
     tpp__param *params;
@@ -136,6 +137,9 @@ void tpp__layer_add_param(tpp_layer *layer, const char *name, tpp_shard shard, t
 
 /* Take over a child: its parameters become the layer's. */
 void tpp__layer_adopt(tpp_layer *layer, tpp_layer *child);
+
+/* The layer begins as `first` does and ends as `last`. */
+void tpp__layer_take_ends(tpp_layer *layer, const tpp_layer *first, const tpp_layer *last);
 
 /* The env of a child of `layer` named `name`; `prefix` holds its text. */
 tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const char *name, char prefix[128]);

@@ -171,6 +171,18 @@ void tpp__layer_adopt(tpp_layer *layer, tpp_layer *child) {
     layer->state_overflow |= !tpp__add(layer->grad_bytes, child->grad_bytes, &layer->grad_bytes);
 }
 
+void tpp__layer_take_ends(tpp_layer *layer, const tpp_layer *first, const tpp_layer *last) {
+    layer->in_dtype = first->in_dtype;
+    layer->in_cols = first->in_cols;
+    layer->in_part = first->in_part;
+    layer->out_part = last->out_part;
+    layer->out_cols = last->out_cols;
+    layer->out_dtype = last->out_dtype;
+    layer->targets = last->targets;
+    layer->one_row = last->one_row;
+    layer->out_always = last->out_always;
+}
+
 tpp_layer_env tpp__layer_child_env(const tpp_layer *layer, const char *name, char prefix[128]) {
     tpp_layer_env child = layer->env;
     snprintf(prefix, 128, "%s%s", layer->prefix, name);

@@ -41,6 +41,8 @@ static void *split_room(const tpp_layer *layer, const tpp__work *work, int64_t c
 
 static tpp_status column_forward(const tpp_layer *layer, const tpp__work *work) {
     const linear *self = (const linear *)layer;
+    if (!work->out)
+        return TPP_OK;
     tpp__arena scratch = work->scratch;
     void *room = tpp__room_take(layer, work->tokens, layer->in_cols, &scratch);
     const void *in;
@@ -82,6 +84,8 @@ static tpp_status column_backward(const tpp_layer *layer, const tpp__work *work,
 }
 
 static tpp_status row_forward(const tpp_layer *layer, const tpp__work *work) {
+    if (!work->out)
+        return TPP_OK;
     tpp__linear_shape shape = shape_of(layer, work);
     tpp__arena scratch = work->scratch;
     void *room = tpp__room_take(layer, shape.tokens, shape.out, &scratch);

@@ -131,6 +131,8 @@ double tpp__loss_load(const tpp_layer *layer, const void *array, int64_t i) {
 void tpp__loss_out(const tpp_layer *layer, const tpp__loss_rule *rule, const tpp__work *work,
                    const double *loss) {
     double sum = 0;
+    if (!work->out)
+        return;
     for (int64_t i = 0; i < work->tokens; i++) {
         if (rule->reduction == TPP_LOSS_TOKENS)
             store(layer, work->out, i, loss[i]);

@@ -130,6 +130,7 @@ tpp_status tpp_norm_create(tpp_layer **out, const tpp_layer_env *env, const tpp_
     self->epsilon = epsilon;
     self->rms = desc.kind == TPP_NORM_RMS;
     layer->in_cols = layer->out_cols = desc.cols;
+    layer->out_always = true;
     layer->in_part = layer->out_part = layer->sequence;
     tpp__layer_add_param(layer, "weight", param_shard(layer, desc.cols), TPP_INIT_ONE, 0,
                          TPP_PARAM_NO_DECAY);

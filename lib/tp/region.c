@@ -67,9 +67,10 @@ tpp_status tpp__region_forward(const tpp__region *region, void *out) {
     void *partial = room ? room : out;
     tpp__row_operand operands[TPP__SIDES];
     tpp_status status = enter(region, scratch, room, operands);
-    if (status == TPP_OK)
-        status = tpp__row_forward_all(layer, region->tokens, cols, operands, region->count, partial,
-                                      scratch);
+    if (status != TPP_OK || !out)
+        return status;
+    status = tpp__row_forward_all(layer, region->tokens, cols, operands, region->count, partial,
+                                  scratch);
     if (status == TPP_OK)
         status = tpp__g_forward(layer, region->tokens, cols, partial, out);
     int64_t rows = tpp__part_of(layer, region->tokens).count;

@@ -49,6 +49,7 @@ int64_t tpp__region_scratch(const tpp_layer *layer, int64_t tokens, int32_t inpu
 void tpp__region_rooms(const tpp_layer *layer, int64_t tokens, tpp__region *region, int32_t inputs,
                        tpp__arena *split);
 
+/* out NULL: nothing behind the sides' own columns is done. */
 tpp_status tpp__region_forward(const tpp__region *region, void *out);
 tpp_status tpp__region_backward(tpp__region *region, const void *grad_out,
                                 void *const grad_in[TPP__SIDES], int32_t parts);

@@ -34,6 +34,7 @@ NAMES = {
 }
 # Where a name has another type than elsewhere.
 SPECIAL = {
+    "recompute.h": {"layers": "tpp_layer **layers"},
     "head.h": {"layers": "tpp_layer **layers", "embedding": "tpp_embedding_desc embedding",
                "loss": "tpp_loss_desc loss"},
     "layer.h": {"memory": "void *memory", "seen": "int32_t seen"},

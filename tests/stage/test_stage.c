@@ -108,6 +108,28 @@ static void custom_layers_take_part(void **state) {
     }
 }
 
+/* A choice per layer; the bits are those of no recomputation, dropout included. */
+static void recomputation_changes_no_bits(void **state) {
+    (void)state;
+    stage_layout one = {.tp = 1,
+                        .pp = 1,
+                        .micros = 2,
+                        .kind = TPP_SCHEDULE_1F1B,
+                        .blocks = 2,
+                        .dtype = TPP_F32,
+                        .custom = 1,
+                        .dropout_seed = 5};
+    stage_train(&one, ids, targets, &want);
+    stage_layout l = one;
+    l.pp = 2;
+    l.recompute = 1;
+    for (int halves = 0; halves < 2; halves++) {
+        l.text = halves ? "0F0 0F1 0I0 0W0 0I1 0W1\n1F0 1I0 1F1 1I1 1W0 1W1\n" : NULL;
+        for (l.tp = 1; l.tp <= 2; l.tp++)
+            same("recomputation", &l);
+    }
+}
+
 /* O06: each micro-batch has its own loss, and the gradient is the sum over all of them. */
 static void each_micro_batch_has_its_own_loss(void **state) {
     (void)state;
@@ -307,6 +329,7 @@ int main(void) {
         cmocka_unit_test(tied_copies_too),
         cmocka_unit_test(halves_give_the_bits_of_the_whole),
         cmocka_unit_test(custom_layers_take_part),
+        cmocka_unit_test(recomputation_changes_no_bits),
         cmocka_unit_test(each_micro_batch_has_its_own_loss),
         cmocka_unit_test(number_of_micro_batches_does_not_matter),
         cmocka_unit_test(steps_accumulate),

@@ -45,11 +45,12 @@ static tpp_layer *make_tied_head(const tpp_layer_env *base) {
 }
 
 /* A block, and behind it a custom layer. */
-static tpp_layer *make_block(const tpp_layer_env *env, const stage_layout *l) {
+static tpp_layer *make_block(const tpp_layer_env *env, const stage_layout *l, int32_t piece) {
     static const tp_custom gate = {HIDDEN, 0, 0};
     tpp_block_desc d = {
         .size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2, .dropout = 0.25};
     tpp_layer *both[2], *layer;
+    d.recompute = l->recompute ? piece % 3 : TPP_RECOMPUTE_NONE;
     check(tpp_block_create(&both[0], env, &d));
     if (!l->custom)
         return both[0];
@@ -72,7 +73,7 @@ static tpp_layer *make_piece(const tpp_layer_env *base, const stage_layout *l, i
         d.flags = l->tied ? TPP_EMBEDDING_TIED : 0;
         check(tpp_embedding_create(&layer, &env, &d));
     } else if (piece < STAGE_PIECES - 2) {
-        layer = make_block(&env, l);
+        layer = make_block(&env, l, piece);
     } else if (piece == STAGE_PIECES - 2) {
         tpp_norm_desc d = {.size = sizeof d, .cols = HIDDEN};
         check(tpp_norm_create(&layer, &env, &d));

@@ -17,9 +17,9 @@ typedef struct stage_layout {
     int32_t steps; /* runs without zeroing gradients; 0: 1 */
     int32_t tied; /* 1: the head is fused with the loss and holds a copy of the embedding's table */
     uint64_t dropout_seed;
-    int32_t sequence; /* 1: sequence parallelism */
-    int32_t custom;   /* 1: a custom layer behind each block */
-    int32_t reserved0;
+    int32_t sequence;              /* 1: sequence parallelism */
+    int32_t custom;                /* 1: a custom layer behind each block */
+    int32_t recompute;             /* 1: blocks recompute nothing, attention, everything, in turn */
     const int32_t *lengths, *past; /* [STAGE_SEQUENCES]; NULL: STAGE_SEQ each; 0 */
 } stage_layout;
 

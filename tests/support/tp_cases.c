@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "support/tp_again.h"
 #include "support/tp_case.h"
 #include "support/tp_custom.h"
 
@@ -242,6 +243,27 @@ static const tp_custom gate = {5, 0, 0};
 static const tp_custom gate_split = {24, 1, 0};
 static const tp_custom sum = {24, 0, 0};
 
+/* Computed again in backward. */
+static const tpp_block_desc block_selective = {.size = sizeof block_selective,
+                                               .hidden = 24,
+                                               .ffn = 16,
+                                               .heads = 8,
+                                               .kv_heads = 2,
+                                               .dropout = 0.25,
+                                               .recompute = TPP_RECOMPUTE_SELECTIVE};
+static const tpp_block_desc block_again = {.size = sizeof block_again,
+                                           .flags = TPP_BLOCK_NO_BIAS,
+                                           .hidden = 16,
+                                           .ffn = 24,
+                                           .heads = 8,
+                                           .act = TPP_ACT_SWIGLU,
+                                           .norm = TPP_NORM_RMS,
+                                           .dropout = 0.5,
+                                           .recompute = TPP_RECOMPUTE_FULL};
+static const tp_case swiglu_once = {"", &tp_kind_mlp, &swiglu};
+static const tp_case attention_once = {"", &tp_kind_attention, &grouped};
+static const tp_case norm_once = {"", &tp_kind_norm, &norm};
+
 const tp_case tp_cases[] = {
     {"linear column", &tp_kind_linear, &column},
     {"linear column, no bias", &tp_kind_linear, &column_bare},
@@ -316,5 +338,10 @@ const tp_case tp_cases[] = {
     {"custom gate", &tp_kind_custom_gate, &gate},
     {"custom gate, split", &tp_kind_custom_gate, &gate_split},
     {"custom sum", &tp_kind_custom_sum, &sum},
+    {"block, recompute selective", &tp_kind_block, &block_selective},
+    {"block, recompute full", &tp_kind_block, &block_again},
+    {"mlp, recomputed", &tp_kind_again, &swiglu_once},
+    {"attention, recomputed", &tp_kind_again, &attention_once},
+    {"norm, recomputed", &tp_kind_again, &norm_once},
     {0},
 };

@@ -23,10 +23,10 @@
  *     tpp_attention_create(&layer, &env, &d);   // as in Llama 3
  *
  * K/V heads and ranks. With R blocks (the number of ranks, unless env.blocks fixes it), kv_heads is
- * a multiple of R: each block has kv_heads / R; or R is a multiple of kv_heads: each K/V head is
- * copied over R / kv_heads blocks after one another, every block with its own copy, and their
- * gradients are summed by tpp_layer_sum_copies (layer.h) once per step; else it is refused, or
- * with TPP_ENV_UNEVEN padded to a multiple of R.
+ * a multiple of R: each block has kv_heads / R; or R divides heads and is a multiple of kv_heads:
+ * each K/V head is copied over R / kv_heads blocks after one another, every block with its own copy,
+ * and their gradients are summed by tpp_layer_sum_copies (layer.h) once per step; else it is refused,
+ * or with TPP_ENV_UNEVEN padded to a multiple of R.
  *
  * Before Q and K meet, each head of theirs may be normalised (QK-norm: RMSNorm over its columns, as
  * in Qwen3) and is then turned by its token's position (rotary positions). Position i of a sequence
@@ -126,7 +126,8 @@ typedef struct tpp_attention_desc {
  * Comm: forward one all-reduce of tokens * hidden (operator g), backward one of tokens * hidden
  * (operator f). TPP_ENV_SEQUENCE: forward one all-gather and one reduce-scatter of tokens * hidden,
  * backward two all-gathers and one reduce-scatter. Once per step, with copies: tpp_layer_sum_copies.
- * Over env.context of c ranks, where k = tokens * kv_heads * head_cols / t and q the same with heads:
+ * Over env.context of c ranks, where k = tokens * kv_heads * head_cols / t, copies of K/V heads
+ * included, and q the same with heads:
  * ring: forward c - 1 messages of 2 k elements, backward 2 c - 1; all-to-all: forward c - 1 messages of
  * (q + 2 k) / c and c - 1 of q / c, backward c - 1 of (3 q + 2 k) / c and c - 1 of (q + 2 k) / c.
  * Memory: saved 2 * tokens * (heads + kv_heads) * head_cols / t + tokens * heads / t elements, where

@@ -6,7 +6,10 @@
 static tpp_status check_heads(tpp_attention_desc *desc) {
     tpp_status status = tpp__check_positive("desc.heads", desc->heads);
     if (status == TPP_OK && desc->head_cols < 0)
-        status = tpp__check_positive("desc.head_cols", desc->head_cols);
+        status = tpp__fail(TPP_ERR_INVALID,
+                           "desc.head_cols = %d is negative; accepted: 0 (desc.hidden / "
+                           "desc.heads), 1 or more",
+                           desc->head_cols);
     if (status == TPP_OK && desc->head_cols == 0 && desc->hidden % desc->heads != 0)
         status = tpp__fail(TPP_ERR_INVALID,
                            "desc.heads = %d does not divide desc.hidden = %lld; set desc.head_cols",

@@ -2,7 +2,8 @@
 #include "tp/layer_impl.h"
 
 int64_t tpp_context_index(int32_t size, int32_t rank, int64_t seq, int64_t local) {
-    if (size < 1 || rank < 0 || rank >= size || local < 0 || local >= seq || seq % 2 != 0)
+    if (size < 1 || rank < 0 || rank >= size || local < 0 || local >= seq || seq % 2 != 0 ||
+        seq > INT64_MAX / size)
         return -1;
     int64_t half = seq / 2;
     int64_t chunk = local < half ? rank : 2 * (int64_t)size - 1 - rank;

@@ -27,7 +27,11 @@ static bool sound(const tpp_shard *shard) {
     if (shard->copies < 0 || (shard->copies > 0 && shard->parts % shard->copies != 0))
         return false;
     int64_t length = axis_length(shard), elements;
+    int64_t across = shard->axis == TPP_AXIS_COLS ? shard->rows : shard->cols;
     if (!tpp__mul(shard->rows, shard->cols, &elements))
+        return false;
+    if (!tpp__mul(length / pieces_of(shard), shard->count, &elements) ||
+        !tpp__mul(elements, across, &elements)) /* of all copies here */
         return false;
     return length % (shard->sections * pieces_of(shard)) == 0 && shard->valid >= 0 &&
            shard->valid <= length && shard->valid % shard->sections == 0;

@@ -325,6 +325,9 @@ static void which_tokens(void **state) {
     assert_int_equal(tpp_context_index(2, 2, 4, 0), -1);
     assert_int_equal(tpp_context_index(2, 0, 4, 4), -1);
     assert_int_equal(tpp_context_index(2, 0, 3, 0), -1);
+    const int64_t most = INT64_MAX / 4; /* a rank's share; a number that is odd */
+    assert_int_equal(tpp_context_index(4, 0, most - 1, most - 2), 4 * (most - 1) - 1);
+    assert_int_equal(tpp_context_index(4, 0, most + 1, most), -1);
 }
 
 static void refused(void **state) {

@@ -133,6 +133,18 @@ static void test_refused(void **state) {
     s = good, s.copies = -1, refused(s);
     s = good, s.copies = 3, refused(s);
     s = good, s.copies = 2, s.cols = 7, s.valid = 7, refused(s);
+    /* copies of 2^40 columns that 64 bits cannot count */
+    s = (tpp_shard){.rows = 1,
+                    .cols = (int64_t)1 << 40,
+                    .valid = (int64_t)1 << 40,
+                    .axis = TPP_AXIS_COLS,
+                    .sections = 1,
+                    .parts = INT32_MAX,
+                    .count = INT32_MAX,
+                    .copies = INT32_MAX};
+    refused(s);
+    s.count = 1;
+    assert_int_equal(tpp_shard_cols(&s), s.cols);
     assert_int_equal(tpp_shard_split(NULL, x, x, TPP_F32), TPP_ERR_INVALID);
     assert_int_equal(tpp_shard_rows(NULL), 0);
     assert_int_equal(tpp_shard_cols(NULL), 0);

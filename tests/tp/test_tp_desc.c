@@ -163,7 +163,7 @@ static void test_attention(void **state) {
     REFUSE(attention, attention, heads, 0, "0");
     REFUSE(attention, attention, heads, -3, "-3");
     REFUSE(attention, attention, heads, 5, "5");
-    REFUSE(attention, attention, head_cols, -2, "-2");
+    REFUSE(attention, attention, head_cols, -2, "-2 is negative; accepted: 0 (desc.hidden");
     REFUSE(attention, attention, kv_heads, -1, "-1");
     REFUSE(attention, attention, kv_heads, 24, "24");
     REFUSE(attention, attention, kv_heads, 5, "1, 2, 3, 4, 6, 12");

@@ -72,6 +72,34 @@ TPP_API int64_t tpp_shard_cols(const tpp_shard *shard);
 TPP_API int64_t tpp_shard_index(const tpp_shard *shard, int64_t local);
 
 /**
+ * The other way: where this rank holds an index of the full tensor; of several copies the first.
+ *
+ * @param index 0 .. valid - 1. @param axis that the index goes along; without a split axis either.
+ * @return the local index; -1 when this rank does not hold it.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API int64_t tpp_shard_local(const tpp_shard *shard, int64_t index, tpp_axis axis);
+
+/**
+ * From one split to another without the full tensor: copy what a rank of the one split holds of what a
+ * rank of the other needs; the rest of `out` is left alone, padding becomes 0. Called for every `from`,
+ * it makes all of the part.
+ *
+ *     for (int32_t r = 0; r < ranks; r++)
+ *         tpp_shard_reshard(&from[r], parts[r], &to, part, TPP_F32);
+ *
+ * @param from,to maps of the same tensor, split along the same axis or not at all.
+ * @param in  the part of `from`, contiguous; NULL when nothing of it is needed.
+ * @param out the part of `to`, contiguous.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_shard_reshard(const tpp_shard *from, const void *in, const tpp_shard *to,
+                                     void *out, tpp_dtype dtype);
+
+/**
  * Cut this rank's part out of a full tensor. Padding becomes 0.
  *
  * @param full  [rows, cols] of the map, but only `valid` along the axis: padding is not stored in

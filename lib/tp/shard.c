@@ -73,6 +73,24 @@ int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
     return shard->valid + in_section * (section - real) + offset - real;
 }
 
+int64_t tpp_shard_local(const tpp_shard *shard, int64_t index, tpp_axis axis) {
+    if (!sound(shard) || index < 0)
+        return -1;
+    if (shard->axis == TPP_AXIS_NONE)
+        return index < (axis == TPP_AXIS_COLS ? shard->cols : shard->rows) ? index : -1;
+    if (axis != shard->axis || index >= shard->valid || shard->valid == 0)
+        return -1;
+    int64_t real = shard->valid / shard->sections;
+    int64_t block = axis_length(shard) / shard->sections / pieces_of(shard);
+    int64_t section = index / real, offset = index % real;
+    int64_t copies = shard->copies ? shard->copies : 1, holder = offset / block * copies;
+    if (holder < shard->first) /* of its copies the first one here */
+        holder = shard->first;
+    bool held = holder / copies == offset / block && holder < shard->first + shard->count;
+    return held ? ((holder - shard->first) * shard->sections + section) * block + offset % block
+                : -1;
+}
+
 /* Copy one row of the local part to or from its place in the full tensor. */
 static void copy_row(const tpp_shard *shard, int64_t row, char *local, char *full, int64_t width,
                      bool split) {

@@ -23,6 +23,7 @@ tpp_status gpt_stage_create(tpp_layer **out, const struct train_config *config, 
     part.size = sizeof part;
     part.model = &config->desc;
     part.loss = &loss;
+    part.recompute = config->recompute;
     part.dropout = config->dropout;
     tpp_status status =
         tpp_schedule_partition(config->layers, stages, stage, &part.first, &part.count);

@@ -15,6 +15,16 @@ struct rule {
  * backward; the embedding has a g, the head an f. With sequence parallelism each is a gather in one
  * direction and a scatter in the other, and what f gathered is gathered again for the gradients of
  * weights (Korthikanti et al. 2022). */
+/* What a block's backward does again of its forward: all of it, or of attention, but the last sum. */
+static int32_t again(const struct train_config *config) {
+    int32_t parallel = (config->desc.block_flags & TPP_BLOCK_PARALLEL) != 0;
+    int32_t sequence = config->sequence != 0;
+    int32_t forward = (parallel ? 1 : 2) << sequence;
+    return config->recompute == TPP_RECOMPUTE_FULL        ? forward - 1
+           : config->recompute == TPP_RECOMPUTE_SELECTIVE ? sequence && !parallel
+                                                          : 0;
+}
+
 static struct rule rule_of(const struct train_config *config, int direction) {
     static const struct rule rules[2][2] = {
         {[TRAFFIC_FORWARD] = {2, 1, 0}, [TRAFFIC_BACKWARD] = {2, 0, 1}},
@@ -24,6 +34,7 @@ static struct rule rule_of(const struct train_config *config, int direction) {
     if (config->desc.block_flags & TPP_BLOCK_PARALLEL) { /* one g and one f for both */
         rule.block /= 2;
     }
+    rule.block += direction == TRAFFIC_BACKWARD ? again(config) : 0;
     return rule;
 }
 

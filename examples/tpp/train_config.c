@@ -46,6 +46,13 @@ const struct option_choice norm_choices[] = {
     {NULL, 0, 0},
 };
 
+const struct option_choice recompute_choices[] = {
+    {"none", TPP_RECOMPUTE_NONE, 0},
+    {"selective", TPP_RECOMPUTE_SELECTIVE, 0},
+    {"full", TPP_RECOMPUTE_FULL, 0},
+    {NULL, 0, 0},
+};
+
 #define AT(field) offsetof(struct train_config, field)
 #define HEADING(text)                                                                              \
     { OPTION_HEADING, NULL, NULL, text, 0, 0, 0, NULL }
@@ -128,6 +135,9 @@ const struct option_row train_options[] = {
         "sequence-parallel", sequence,
         "between the layers' products every rank holds its share of the tokens alone: less memory, "
         "the same traffic"),
+    CHOICE("recompute", recompute, recompute_choices,
+           "what backward computes again instead of keeping it: none, selective (attention), or "
+           "full (all of a block)"),
 
     HEADING("Output"),
     FLAG("compare", compare,

@@ -27,7 +27,7 @@ struct train_config {
     double rate, min_rate; /* min_rate < 0: a tenth of rate */
     int32_t warmup;        /* < 0: a tenth of the steps, at least 10 */
     double decay, clip;    /* clip 0: none */
-    int32_t tp, pp, chunks, schedule, executor, blocks, sequence;
+    int32_t tp, pp, chunks, schedule, executor, blocks, sequence, recompute;
     int32_t compare, report, json, quiet, help;
     const char *trace, *gantt, *save, *save_config, *load;
 };
@@ -39,6 +39,7 @@ extern const struct option_choice dtype_choices[];
 extern const struct option_choice family_choices[];
 extern const struct option_choice act_choices[];
 extern const struct option_choice norm_choices[];
+extern const struct option_choice recompute_choices[];
 
 struct train_config train_config_default(void);
 

@@ -61,6 +61,7 @@ static void write_options(struct json *j, const struct train_config *c) {
     json_string(j, "executor", option_choice_name(executor_choices, c->executor));
     json_int(j, "blocks", c->blocks);
     json_bool(j, "sequence_parallel", c->sequence);
+    json_string(j, "recompute", option_choice_name(recompute_choices, c->recompute));
     char seed[GROUPED_BYTES]; /* as text: many readers keep only 53 bits of a number */
     snprintf(seed, sizeof seed, "%" PRIu64, c->seed);
     json_string(j, "seed", seed);

@@ -120,7 +120,9 @@ typedef struct tpp_model_part_desc {
     /** the part with the head ends in this loss, fused with the head (head.h); its vocab may be 0.
      * NULL: it gives logits */
     const tpp_loss_desc *loss;
-    int64_t head_block; /**< tokens of a block of the fused head; 0: 256 */
+    int64_t head_block;      /**< tokens of a block of the fused head; 0: 256 */
+    tpp_recompute recompute; /**< of every block (recompute.h); 0: nothing is computed again */
+    uint32_t reserved0;      /**< 0 */
     double dropout; /**< of the embedding ("embed.dropout") and in blocks (dropout.h); 0: none */
 } tpp_model_part_desc;
 

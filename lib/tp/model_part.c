@@ -90,7 +90,8 @@ static void add_block(pile *p, int32_t number) {
                         .rope = m->rope_theta > 0 ? &rope : NULL,
                         .window = number >= m->window_first ? m->window : 0,
                         .head_cols = m->head_cols,
-                        .dropout = p->part->dropout};
+                        .dropout = p->part->dropout,
+                        .recompute = p->part->recompute};
     note(p, tpp_block_create(next(p, name), &p->env, &d));
 }
 

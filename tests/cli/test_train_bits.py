@@ -52,6 +52,14 @@ class FixedBlocks(unittest.TestCase):
                 narrow = {'blocks': 4, 'steps': 2, 'dtype': 'bfloat16', **kind}
                 self.assertEqual(bits(train(tp=2, pp=2, **narrow)), bits(train(**narrow)))
 
+    def test_recompute_changes_nothing(self):
+        for kind in ({'dropout': 0.1}, {'family': 'llama', 'kv_heads': 2, 'sequence_parallel': True}):
+            reference = bits(train(blocks=4, steps=3, **kind))
+            for recompute in ('selective', 'full'):
+                for layout in ({}, {'tp': 2, 'pp': 2}):
+                    result = bits(train(blocks=4, steps=3, recompute=recompute, **kind, **layout))
+                    self.assertEqual(result, reference, (recompute, kind, layout))
+
     def test_blocks_and_seed_matter(self):
         one = bits(train(blocks=1))
         self.assertEqual(one, bits(train(blocks=1, pp=4, chunks=2, schedule='interleaved')))

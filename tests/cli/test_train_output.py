@@ -16,8 +16,8 @@ from train_run import TEXT, TINY, TPP, arguments, run, train
 
 OPTIONS = ('data model family layers hidden heads kv-heads head-cols ffn act norm rope window qk-norm no-bias '
            'parallel-block tied seq dtype steps batch micro-batches seed lr min-lr warmup weight-decay clip dropout '
-           'label-smoothing load tp pp chunks schedule executor blocks sequence-parallel compare report gantt trace save '
-           'save-config json quiet help').split()
+           'label-smoothing load tp pp chunks schedule executor blocks sequence-parallel recompute compare report gantt '
+           'trace save save-config json quiet help').split()
 
 # Options, and what the one sentence has to name.
 WRONG = [
@@ -65,6 +65,7 @@ WRONG = [
     ('--trace=/tmp', ['--trace /tmp', 'directory']),
     ('--trace=x --gantt=x', ['--trace', '--gantt', 'x']),
     ('--save=x --trace=x', ['--trace', '--save', 'x']),
+    ('--recompute=all', ['--recompute all', 'none, selective, full']),
     ('--family=bert', ['--family bert', 'gpt2, llama, mistral, qwen2, qwen3']),
     ('--kv-heads=3', ['--kv-heads 3', '--heads 4', '1, 2, 4']),
     ('--kv-heads=4 --heads=16 --tp=8 --kv-heads=1 --ffn=20', ['--ffn 20', '--tp 8', '1, 2, 4, 5, 10, 20']),
@@ -182,6 +183,10 @@ class Results(unittest.TestCase):
                 layer = counted['layer'][direction]
                 self.assertEqual((layer['calls'], layer['elements']), (calls, calls * wide), options)
             self.assertTrue(all(s[d]['as_rule'] for s in counted['stages'] for d in ('forward', 'backward')), options)
+            for recompute in ('full',) if 'parallel_block' in options else ('selective', 'full'):
+                result = train(tp=2, pp=2, layers=5, recompute=recompute, **options)
+                stages = result['collectives_per_micro_batch' if sequence else 'all_reduces_per_micro_batch']['stages']
+                self.assertTrue(all(s[d]['as_rule'] for s in stages for d in ('forward', 'backward')), options)
 
     def test_report_and_files(self):
         with tempfile.TemporaryDirectory() as folder:

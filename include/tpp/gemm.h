@@ -28,10 +28,18 @@
 extern "C" {
 #endif
 
+/** Flags of tpp_gemm_call. */
+enum {
+    /** B is a parameter, or a part of one: it lies in the params of the layer's call and is the same in
+     * every call until the caller changes it (an optimizer's step, loading). A table may keep it packed,
+     * by (b, ldb, trans_b, k, n), until its owner tells it of the change. Never set for bfloat16. */
+    TPP_GEMM_B_PARAM = 1
+};
+
 /** C = alpha * op(A) * op(B) + beta * C; all row-major; op is the matrix or its transpose. */
 typedef struct tpp_gemm_call {
     uint32_t size;
-    uint32_t flags;  /**< 0 */
+    uint32_t flags;  /**< TPP_GEMM_... */
     tpp_dtype dtype; /**< TPP_F32 or TPP_F64, of all three; bfloat16 layers ask for TPP_F32 */
     int32_t trans_a; /**< 1: A is stored [k, m] */
     int32_t trans_b; /**< 1: B is stored [n, k] */

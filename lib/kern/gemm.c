@@ -51,7 +51,7 @@ static tpp_status check_sizes(const tpp_gemm_call *call) {
 }
 
 tpp_status tpp__kern_gemm_read(tpp_gemm_call *out, const tpp_gemm_call *call) {
-    tpp_status status = tpp__sized_read(out, sizeof *out, 0, call, "call");
+    tpp_status status = tpp__sized_read(out, sizeof *out, TPP_GEMM_B_PARAM, call, "call");
     if (status < 0)
         return status;
     if (out->dtype != TPP_F32 && out->dtype != TPP_F64)
@@ -84,6 +84,7 @@ void tpp__kern_gemm_scale(const tpp_gemm_call *call) {
 static tpp_gemm_call call_of(const tpp__product *p) {
     return (tpp_gemm_call){
         .size = sizeof(tpp_gemm_call),
+        .flags = p->flags,
         .dtype = p->dtype,
         .trans_a = p->trans_a,
         .trans_b = p->trans_b,

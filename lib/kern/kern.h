@@ -126,6 +126,7 @@ tpp_status tpp__kern_attention_bf16_backward(const tpp__attention *a);
 typedef struct tpp__product {
     tpp_dtype dtype;   /* of A and B */
     tpp_dtype c_dtype; /* TPP_F32 for a float C of bfloat16 A and B; 0: as dtype */
+    uint32_t flags;    /* TPP_GEMM_... */
     int32_t trans_a, trans_b;
     int64_t m, n, k;
     double alpha, beta;

@@ -86,7 +86,7 @@ static void deal_head(const exchange *e, const lane *l, int64_t row, int64_t n, 
         memcpy(home ? place : message, home ? message : place, (size_t)bytes);
     } else if (l->home) {
         memcpy(l->home + at, message, (size_t)bytes);
-    } else {
+    } else if (l->heads) {
         memcpy(message, l->heads + at, (size_t)bytes);
     }
 }

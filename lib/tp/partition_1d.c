@@ -62,14 +62,17 @@ void tpp__block_sum_scratch(const tpp_layer *layer, int64_t count, tpp__arena *a
         tpp__arena_take(arena, count, layer->width);
 }
 
+/* With a parameter on the right. */
 static block_product product(const tpp_layer *layer, int64_t m, int64_t n, int64_t k) {
     block_product p = {.first = {.dtype = layer->dtype, .m = m, .n = n, .k = k, .alpha = 1}};
+    p.first.flags = TPP_GEMM_B_PARAM;
     return p;
 }
 
 /* Added to the gradient of a parameter. */
 static block_product gradient(const tpp_layer *layer, int64_t m, int64_t n, int64_t k) {
     block_product p = product(layer, m, n, k);
+    p.first.flags = 0;
     p.first.beta = 1;
     p.first.c_dtype = layer->wide;
     return p;

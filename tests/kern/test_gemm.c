@@ -208,7 +208,7 @@ static void refusals(void **state) {
         bad.dtype = TPP_I32;
         assert_int_equal(gemm->gemm(gemm->ctx, &bad), TPP_ERR_INVALID);
         bad = good;
-        bad.flags = 1;
+        bad.flags = 2;
         assert_int_equal(gemm->gemm(gemm->ctx, &bad), TPP_ERR_TOO_NEW);
         bad = good;
         bad.k = bad.lda = 0;

@@ -35,6 +35,7 @@
  */
 
 #include <tpp/layer.h>
+#include <tpp/layer_cost.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,6 +87,10 @@ typedef struct tpp_custom_ops {
     tpp_status (*backward_weight)(void *ctx, const tpp_custom_call *call);
     /** The layer goes; NULL: nothing to do. Called once, not when _create fails. */
     void (*destroy)(void *ctx);
+    /** Tell what `kind` of call, TPP_COST_FORWARD, _INPUT or _WEIGHT (layer_cost.h), does for
+     * call->call->batch and ->seq; *out is all 0 beforehand. NULL: the layer counts as nothing. */
+    tpp_status (*cost)(void *ctx, const tpp_custom_call *call, tpp_cost_call kind,
+                       tpp_layer_cost *out);
 } tpp_custom_ops;
 
 /** A parameter. */

@@ -17,6 +17,7 @@
  * | linear.h mlp.h attention.h norm.h embedding.h loss.h head.h dropout.h block.h | the layers |
  * | custom.h | a layer of your own, from callbacks |
  * | model.h | a whole model as numbers, and the layers of its parts |
+ * | layer_cost.h | what a call sends and computes, told beforehand |
  * | recompute.h | layers that are computed again instead of kept |
  * | optim.h | AdamW and gradient norms |
  * | schedule.h | pipeline schedules as data, checked before they run |
@@ -44,6 +45,7 @@
 #include <tpp/gemm.h>
 #include <tpp/head.h>
 #include <tpp/layer.h>
+#include <tpp/layer_cost.h>
 #include <tpp/linear.h>
 #include <tpp/loss.h>
 #include <tpp/mlp.h>

@@ -57,6 +57,18 @@ static range seen_in(const tpp__attention *a, const tile *t, int64_t r) {
 #define FN(name) name##_f64
 #include "kern/attention_core.inc"
 
+void tpp__kern_attention_pairs(const tpp__attention *a, double *tiles, double *seen) {
+    *tiles = *seen = 0;
+    for (int64_t first = 0; first < a->seq; first += TILE) {
+        tile t = tile_at(a, first);
+        *tiles += (double)t.rows * (double)t.keys;
+        for (int64_t r = 0; r < t.rows; r++) {
+            range own = seen_in(a, &t, r);
+            *seen += (double)(own.high - own.low);
+        }
+    }
+}
+
 /* Scratch: the scores of a tile, the gradient of them (backward), and the row sums (forward). */
 int64_t tpp__kern_attention_scratch(tpp_dtype dtype, int64_t n, int64_t width) {
     int64_t scores, bytes;

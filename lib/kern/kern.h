@@ -117,6 +117,9 @@ void tpp__kern_attention_merge(tpp_dtype dtype, int64_t rows, int64_t width, con
                                int64_t ld_more, const void *lse_more, void *o, int64_t ldo,
                                void *lse);
 tpp_status tpp__kern_attention_backward(const tpp__attention *a);
+/* Pairs of a query and a key: those of the tiles, which is what products are made of (two in forward,
+ * five in backward), and those that the mask lets through. */
+void tpp__kern_attention_pairs(const tpp__attention *a, double *tiles, double *seen);
 int64_t tpp__kern_attention_bf16_scratch(int64_t n, int64_t width); /* these are called by those */
 tpp_status tpp__kern_attention_bf16_forward(const tpp__attention *a);
 tpp_status tpp__kern_attention_bf16_backward(const tpp__attention *a);

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/attention_impl.h"
 #include "tp/region.h"
 
@@ -194,11 +195,38 @@ static tpp_status weight(const tpp_layer *layer, const tpp__work *work) {
     return status;
 }
 
+/* Scores, and what is made of them. */
+static void core_cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    const tpp__attention_layer *self = attention_of(layer);
+    tpp__attention head = {
+        .seq = c->seq, .keys = c->seq, .window = self->window, .full = self->full};
+    double tiles, seen, each = 2 * (double)(c->batch * self->heads) * (double)self->head_cols;
+    double all = (double)c->seq * (double)c->seq;
+    tpp__kern_attention_pairs(&head, &tiles, &seen);
+    int32_t done = parts & TPP__FORWARDS ? 2 : parts & TPP__INPUT ? 5 : 0; /* products */
+    int32_t asked = c->repeated ? 0 : done == 5 ? 4 : done;
+    c->sum.gemm_flops += done * each * tiles;
+    c->sum.attention_flops += asked * each * seen;
+    c->sum.attention_flops_full += asked * each * all;
+}
+
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    const tpp__attention_layer *self = attention_of(layer);
+    core_cost(layer, parts, c);
+    for (int32_t part = TPP__INPUT; part <= TPP__AGAIN; part *= 2) {
+        for (int32_t i = 0; i < self->projections && (parts & part); i++)
+            tpp__cost_product(c, c->tokens, tpp__attention_cols(layer, i), layer->in_cols);
+        if (parts & part && part != TPP__AGAIN)
+            tpp__cost_product(c, c->tokens, layer->out_cols, tpp__attention_heads_cols(layer));
+    }
+}
+
 static const struct tpp__region_ops region = {needs_of, forward, out_of, bias_of,
-                                              backward, in_of,   weight};
+                                              backward, in_of,   weight, cost};
 
 const tpp__layer_ops tpp__attention_ops = {.needs = tpp__region_layer_needs,
                                            .forward = tpp__region_layer_forward,
                                            .backward = tpp__region_layer_backward,
                                            .serve = serve,
+                                           .cost = tpp__region_layer_cost,
                                            .region = &region};

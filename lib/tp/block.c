@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/block_impl.h"
 
 #include <tpp/attention.h>
@@ -197,8 +198,15 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
     return status;
 }
 
+static void cost(const tpp_layer *block, int32_t parts, tpp__cost *c) {
+    for (int32_t i = 0; i < PARTS; i++) {
+        bool inner = parts == TPP__AGAIN && i != TPP__MLP;
+        tpp__layer_cost(block->children[i], inner ? TPP__FORWARD : parts, c);
+    }
+}
+
 static const tpp__layer_ops ops = {
-    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost, .serve = serve};
 
 static tpp_status make_norm(const tpp_layer *block, const tpp_block_desc *desc, const char *name,
                             tpp_layer **out) {

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/block_impl.h"
 #include "tp/region.h"
 
@@ -188,5 +189,13 @@ static tpp_status backward(const tpp_layer *block, const tpp__work *work, int32_
     return status;
 }
 
+static void cost(const tpp_layer *block, int32_t parts, tpp__cost *c) {
+    for (int32_t i = 0; i < SIDES; i++) {
+        const tpp_layer *side = block->children[side_at(block, i)];
+        side->ops->region->cost(side, parts, c);
+    }
+    tpp__region_cost(block, norms_of(block), parts, c);
+}
+
 const tpp__layer_ops tpp__block_parallel_ops = {
-    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost, .serve = serve};

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/part.h"
 #include "tp/tied.h"
 
@@ -154,6 +155,14 @@ static const char *rows_text(bool part) {
     return part ? "this rank's rows alone" : "the rows of all tokens";
 }
 
+/* Done again, only the last layer's output is not needed. */
+static void cost(const tpp_layer *chain, int32_t parts, tpp__cost *c) {
+    for (int32_t i = 0; i < chain->child_count; i++) {
+        bool inner = parts == TPP__AGAIN && i < chain->child_count - 1;
+        tpp__layer_cost(chain->children[i], inner ? TPP__FORWARD : parts, c);
+    }
+}
+
 static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         const tpp_layer *layer = layers[i];
@@ -194,7 +203,7 @@ static tpp_status check_fit(const tpp_layer *chain, tpp_layer *const *layers, in
 }
 
 static const tpp__layer_ops ops = {
-    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost, .serve = serve};
 
 static int32_t count_params(tpp_layer *const *layers, int32_t count) {
     int32_t params = 0;

@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/copies.h"
+#include "tp/cost_impl.h"
 
 #include <string.h>
 
@@ -112,6 +113,11 @@ static bool over_ranks(const tpp_layer *layer) {
         if (is_copied(&layer->params[i]) && layer->params[i].shard.copies > layer->count)
             return true;
     return false;
+}
+
+void tpp__copies_cost(const tpp_layer *layer, tpp__cost *cost) {
+    if (over_ranks(layer))
+        tpp__cost_comm(layer, cost, TPP_COMM_ALL_REDUCE, copied_elements(layer), layer->wide);
 }
 
 tpp_status tpp_layer_sum_copies(const tpp_layer *layer, void *grads, void *scratch,

@@ -9,4 +9,6 @@
 /* Scratch of tpp_layer_sum_copies; 0 without copies. */
 int64_t tpp__copies_bytes(const tpp_layer *layer);
 
+void tpp__copies_cost(const tpp_layer *layer, tpp__cost *cost);
+
 #endif

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/custom_impl.h"
 
 #include <string.h>
@@ -177,5 +178,38 @@ static void destroy(tpp_layer *layer) {
         self->ops.destroy(self->ctx);
 }
 
+/* Adds what the callback tells. */
+static void cost_of(const tpp_layer *layer, tpp_cost_call kind, tpp__cost *c) {
+    const tpp__custom *self = custom_of(layer);
+    tpp_call call = {.size = sizeof call, .batch = c->batch, .seq = c->seq};
+    tpp_custom_call own = about(layer, &call);
+    tpp_layer_cost told = {.size = sizeof told};
+    if (!self->ops.cost || c->failed != TPP_OK)
+        return;
+    sentence before = begin();
+    c->failed = end(layer, "cost", &before, self->ops.cost(self->ctx, &own, kind, &told));
+    for (int32_t i = 0; i < TPP_COMM_KINDS; i++) {
+        tpp_comm_count *to = &c->sum.comm[i];
+        to->calls += told.comm[i].calls;
+        c->overflow |= !tpp__add(to->elements, told.comm[i].elements, &to->elements) ||
+                       !tpp__add(to->bytes, told.comm[i].bytes, &to->bytes);
+    }
+    c->sum.gemm_flops += told.gemm_flops;
+    if (c->repeated)
+        return;
+    c->sum.weight_flops += told.weight_flops;
+    c->sum.attention_flops += told.attention_flops;
+    c->sum.attention_flops_full += told.attention_flops_full;
+}
+
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    if (parts & TPP__FORWARDS)
+        cost_of(layer, TPP_COST_FORWARD, c);
+    if (parts & TPP__INPUT)
+        cost_of(layer, TPP_COST_INPUT, c);
+    if (parts & TPP__WEIGHT)
+        cost_of(layer, TPP_COST_WEIGHT, c);
+}
+
 const tpp__layer_ops tpp__custom_ops = {
-    .needs = needs_of, .forward = forward, .backward = backward, .destroy = destroy};
+    .needs = needs_of, .forward = forward, .backward = backward, .destroy = destroy, .cost = cost};

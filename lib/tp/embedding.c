@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/operators.h"
 #include "tp/sequences.h"
 
@@ -127,7 +128,15 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return TPP_OK;
 }
 
-static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    if (parts & TPP__FORWARD)
+        tpp__cost_sum(layer, c, layer->out_cols);
+    if (parts & TPP__INPUT)
+        tpp__cost_gather(layer, c, layer->out_cols);
+}
+
+static const tpp__layer_ops ops = {
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost};
 
 bool tpp__is_embedding(const tpp_layer *layer) {
     return layer->ops == &ops;

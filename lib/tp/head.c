@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/head_impl.h"
 #include "tp/logits.h"
 #include "tp/operators.h"
@@ -65,7 +66,18 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return tpp__f_backward_finish(&sum, status);
 }
 
-static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    for (int32_t part = TPP__INPUT; part <= TPP__FORWARD; part *= 2)
+        if (parts & part)
+            tpp__cost_product(c, c->tokens, ((const tpp__head *)layer)->rows, layer->in_cols);
+    if (parts & (TPP__FORWARD | TPP__INPUT))
+        tpp__cost_gather(layer, c, layer->in_cols);
+    if (parts & TPP__INPUT)
+        tpp__cost_sum(layer, c, layer->in_cols);
+}
+
+static const tpp__layer_ops ops = {
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost};
 
 static const tpp__layer_ops *ops_of(const tpp_head_desc *desc) {
     if (!desc->loss)

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/head_impl.h"
 #include "tp/operators.h"
 
@@ -125,5 +126,21 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return status;
 }
 
+/* All products are forward's, those of backward with them. */
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    const tpp__head *self = (const tpp__head *)layer;
+    for (int32_t i = 0; i < 3 && (parts & TPP__FORWARDS); i++)
+        tpp__cost_product(c, c->tokens, self->rows, layer->in_cols);
+    for (int64_t t = 0; t < c->tokens && (parts & TPP__FORWARDS);) {
+        tpp__head_step at = tpp__head_step_at(layer, c->tokens, t);
+        tpp__loss_cost(layer, &self->rule, at.count, c);
+        t += at.count;
+    }
+    if (parts & TPP__FORWARDS)
+        tpp__cost_gather(layer, c, layer->in_cols);
+    if (parts & TPP__INPUT)
+        tpp__cost_sum(layer, c, layer->in_cols);
+}
+
 const tpp__layer_ops tpp__head_early_ops = {
-    .needs = needs_of, .forward = forward, .backward = backward};
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost};

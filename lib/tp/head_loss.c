@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/head_impl.h"
 #include "tp/operators.h"
 
@@ -93,5 +94,22 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return tpp__f_backward_finish(&sum, status);
 }
 
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    const tpp__head *self = (const tpp__head *)layer;
+    bool repeated = c->repeated;
+    c->repeated |= !(parts & TPP__FORWARDS); /* logits are made again, once for a whole backward */
+    tpp__cost_product(c, c->tokens, self->rows, layer->in_cols);
+    c->repeated = repeated;
+    for (int32_t part = TPP__INPUT; part <= TPP__WEIGHT; part *= 2)
+        if (parts & part)
+            tpp__cost_product(c, c->tokens, layer->in_cols, self->rows);
+    if (parts & (TPP__FORWARDS | TPP__INPUT))
+        tpp__cost_gather(layer, c, layer->in_cols);
+    if (parts & TPP__INPUT)
+        tpp__cost_sum(layer, c, layer->in_cols);
+    if (parts & TPP__FORWARDS)
+        tpp__loss_cost(layer, &self->rule, c->tokens, c);
+}
+
 const tpp__layer_ops tpp__head_loss_ops = {
-    .needs = needs_of, .forward = forward, .backward = backward};
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost};

@@ -18,7 +18,7 @@ void tpp__needs_join(tpp__needs *needs, const tpp__needs *child) {
         needs->failed = child->failed;
 }
 
-static tpp_status check_shape(int64_t batch, int64_t seq) {
+tpp_status tpp__check_shape(int64_t batch, int64_t seq) {
     int64_t tokens;
     if (batch < 0 || seq < 0)
         return tpp__fail(TPP_ERR_INVALID, "%s = %lld is negative; it must be 0 or more",
@@ -87,7 +87,7 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
     if (!layer)
         return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
     tpp__needs needs = {0};
-    tpp_status status = check_shape(batch, seq);
+    tpp_status status = tpp__check_shape(batch, seq);
     if (status == TPP_OK)
         status = needs_of(layer, batch, seq, &needs);
     if (status != TPP_OK)
@@ -120,7 +120,7 @@ tpp_status tpp_layer_serve_query(const tpp_layer *layer, int64_t batch, int64_t 
     tpp__serve serve = {0};
     if (!layer)
         return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
-    tpp_status status = check_shape(batch, seq);
+    tpp_status status = tpp__check_shape(batch, seq);
     if (status == TPP_OK)
         status = tpp__serve_needs(layer, batch, seq, cache_seq, &serve);
     if (status != TPP_OK)
@@ -262,7 +262,7 @@ static tpp_status check_call(const tpp_layer *layer, const tpp_call *call, door 
                              tpp__work *work) {
     int64_t tokens = 0, saved = 0;
     bool serving = call->flags & TPP_CALL_NO_GRAD;
-    tpp_status status = check_shape(call->batch, call->seq);
+    tpp_status status = tpp__check_shape(call->batch, call->seq);
     if (status == TPP_OK)
         status = check_context(layer, call);
     if (status == TPP_OK)

@@ -58,6 +58,8 @@ typedef struct tpp__work {
     int64_t cache_seq;             /* 0: no cache */
 } tpp__work;
 
+typedef struct tpp__cost tpp__cost; /* cost_impl.h */
+
 typedef struct tpp__layer_ops {
     void (*needs)(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs);
     tpp_status (*forward)(const tpp_layer *layer, const tpp__work *work);
@@ -67,6 +69,8 @@ typedef struct tpp__layer_ops {
      * is all 0 beforehand */
     void (*serve)(const tpp_layer *layer, int64_t batch, int64_t seq, int64_t cache_seq,
                   tpp__serve *serve);
+    /* adds what `parts` of cost_impl.h do; NULL: nothing is to be said of it */
+    void (*cost)(const tpp_layer *layer, int32_t parts, tpp__cost *cost);
     const struct tpp__region_ops *region; /* of a region (region.h); NULL: it is none */
 } tpp__layer_ops;
 
@@ -164,6 +168,9 @@ tpp_status tpp__check_positive(const char *field, int64_t value);
 
 /* Standard deviation field: 0 means `otherwise`; negative or not finite is refused. */
 tpp_status tpp__check_std(const char *field, double value, double otherwise, double *out);
+
+/* The rule for the shape of a call. */
+tpp_status tpp__check_shape(int64_t batch, int64_t seq);
 
 /* A composite layer that has this child cannot tell its needs when the child cannot. */
 void tpp__needs_join(tpp__needs *needs, const tpp__needs *child);

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/logits.h"
 #include "tp/operators.h"
 #include "tp/partition_1d.h"
@@ -118,6 +119,22 @@ static tpp_status row_backward(const tpp_layer *layer, const tpp__work *work, in
     return status;
 }
 
+/* Each part is one product. Without the output forward does nothing. */
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    bool column = ((const linear *)layer)->kind == TPP_LINEAR_COLUMN;
+    for (int32_t part = TPP__INPUT; part <= TPP__FORWARD; part *= 2)
+        if (parts & part)
+            tpp__cost_product(c, c->tokens, layer->out_cols, layer->in_cols);
+    if (column && (parts & (TPP__FORWARD | TPP__INPUT)))
+        tpp__cost_gather(layer, c, layer->in_cols);
+    if (column && (parts & TPP__INPUT))
+        tpp__cost_sum(layer, c, layer->in_cols);
+    if (!column && (parts & TPP__FORWARD))
+        tpp__cost_sum(layer, c, layer->out_cols);
+    if (!column && (parts & TPP__INPUT))
+        tpp__cost_gather(layer, c, layer->out_cols);
+}
+
 static tpp_status check_desc(const tpp_linear_desc *desc) {
     if (desc->kind != TPP_LINEAR_COLUMN && desc->kind != TPP_LINEAR_ROW)
         return tpp__fail(TPP_ERR_INVALID,
@@ -167,9 +184,9 @@ static tpp_status fill_row(tpp_layer *layer, const tpp_linear_desc *desc, double
 }
 
 static const tpp__layer_ops column_ops = {
-    .needs = needs_of, .forward = column_forward, .backward = column_backward};
+    .needs = needs_of, .forward = column_forward, .backward = column_backward, .cost = cost};
 static const tpp__layer_ops row_ops = {
-    .needs = needs_of, .forward = row_forward, .backward = row_backward};
+    .needs = needs_of, .forward = row_forward, .backward = row_backward, .cost = cost};
 
 tpp_status tpp_linear_create(tpp_layer **out, const tpp_layer_env *env,
                              const tpp_linear_desc *given) {

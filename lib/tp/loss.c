@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/logits.h"
 #include "tp/loss_rule.h"
 
@@ -132,7 +133,13 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return TPP_OK;
 }
 
-static const tpp__layer_ops ops = {.needs = needs_of, .forward = forward, .backward = backward};
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    if (parts & TPP__FORWARDS)
+        tpp__loss_cost(layer, &((const loss *)layer)->rule, c->tokens, c);
+}
+
+static const tpp__layer_ops ops = {
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost};
 
 tpp_status tpp_loss_create(tpp_layer **out, const tpp_layer_env *env, const tpp_loss_desc *desc) {
     tpp__loss_rule rule;

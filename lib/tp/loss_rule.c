@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/loss_rule.h"
 
 #include <math.h>
@@ -160,4 +161,10 @@ tpp_status tpp__loss_slopes(const tpp_layer *layer, const tpp__loss_rule *rule,
 tpp_status tpp__loss_reduce(const tpp_layer *layer, void *data, int64_t count, tpp_reduce how) {
     return layer->comm ? tpp_comm_all_reduce(layer->comm, data, data, count, layer->wide, how)
                        : TPP_OK;
+}
+
+void tpp__loss_cost(const tpp_layer *layer, const tpp__loss_rule *rule, int64_t tokens,
+                    tpp__cost *cost) {
+    tpp__cost_comm(layer, cost, TPP_COMM_ALL_REDUCE, tokens, layer->wide);
+    tpp__cost_comm(layer, cost, TPP_COMM_ALL_REDUCE, tpp__loss_sums(rule) * tokens, layer->wide);
 }

@@ -53,4 +53,8 @@ static inline int32_t tpp__loss_sums(const tpp__loss_rule *rule) {
     return rule->ce.each != 0 ? 3 : 2;
 }
 
+/* The two all-reduces of a forward. */
+void tpp__loss_cost(const tpp_layer *layer, const tpp__loss_rule *rule, int64_t tokens,
+                    tpp__cost *cost);
+
 #endif

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/mlp_impl.h"
 
 #include "tp/region.h"
@@ -178,10 +179,23 @@ static tpp_status weight(const tpp_layer *layer, const tpp__work *work) {
     return status;
 }
 
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    const mlp *self = mlp_of(layer);
+    int64_t first = self->first_out * self->matrices;
+    for (int32_t part = TPP__INPUT; part <= TPP__AGAIN; part *= 2) {
+        if (!(parts & part))
+            continue;
+        tpp__cost_product(c, c->tokens, first, layer->in_cols);
+        if (part != TPP__AGAIN)
+            tpp__cost_product(c, c->tokens, layer->out_cols, self->ffn);
+    }
+}
+
 static const struct tpp__region_ops region = {needs_of, forward, out_of, bias_of,
-                                              backward, in_of,   weight};
+                                              backward, in_of,   weight, cost};
 
 const tpp__layer_ops tpp__mlp_ops = {.needs = tpp__region_layer_needs,
                                      .forward = tpp__region_layer_forward,
                                      .backward = tpp__region_layer_backward,
+                                     .cost = tpp__region_layer_cost,
                                      .region = &region};

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/cost_impl.h"
 #include "tp/part.h"
 #include "tp/tied.h"
 
@@ -64,8 +65,21 @@ static tpp_status backward(const tpp_layer *layer, const tpp__work *work, int32_
     return status == TPP_OK ? tpp__layer_backward(inner, &own, parts) : status;
 }
 
+static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
+    const tpp_layer *inner = layer->children[0];
+    bool repeated = c->repeated;
+    if (parts == TPP__AGAIN)
+        return;
+    if (parts & TPP__INPUT) {
+        c->repeated = true;
+        tpp__layer_cost(inner, TPP__AGAIN, c);
+        c->repeated = repeated;
+    }
+    tpp__layer_cost(inner, parts, c);
+}
+
 static const tpp__layer_ops ops = {
-    .needs = needs_of, .forward = forward, .backward = backward, .serve = serve};
+    .needs = needs_of, .forward = forward, .backward = backward, .cost = cost, .serve = serve};
 
 tpp_status tpp_recompute_create(tpp_layer **out, tpp_layer *inner) {
     char prefix[128];

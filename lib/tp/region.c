@@ -1,6 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "tp/region.h"
 
+#include "tp/cost_impl.h"
+
 static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
@@ -202,4 +204,21 @@ tpp_status tpp__region_layer_backward(const tpp_layer *layer, const tpp__work *w
     tpp__region_rooms(layer, work->tokens, &region, 1, &split);
     void *const grad_in[TPP__SIDES] = {work->grad_in, NULL};
     return tpp__region_backward(&region, work->grad_out, grad_in, parts);
+}
+
+void tpp__region_cost(const tpp_layer *layer, int32_t inputs, int32_t parts, tpp__cost *cost) {
+    for (int32_t i = 0; i < inputs && (parts & (TPP__FORWARDS | TPP__INPUT)); i++)
+        tpp__cost_gather(layer, cost, layer->in_cols);
+    if (parts & TPP__FORWARD)
+        tpp__cost_sum(layer, cost, layer->out_cols);
+    if (!(parts & TPP__INPUT))
+        return;
+    tpp__cost_gather(layer, cost, layer->out_cols);
+    for (int32_t i = 0; i < inputs; i++)
+        tpp__cost_sum(layer, cost, layer->in_cols);
+}
+
+void tpp__region_layer_cost(const tpp_layer *layer, int32_t parts, tpp__cost *cost) {
+    layer->ops->region->cost(layer, parts, cost);
+    tpp__region_cost(layer, 1, parts, cost);
 }

@@ -23,6 +23,7 @@ struct tpp__region_ops {
     tpp_status (*backward)(const tpp_layer *layer, const tpp__work *work); /* down to `in` */
     int32_t (*in)(const tpp_layer *layer, const tpp__work *work, tpp__col_operand *operands);
     tpp_status (*weight)(const tpp_layer *layer, const tpp__work *work);
+    void (*cost)(const tpp_layer *layer, int32_t parts, tpp__cost *cost); /* all products */
 };
 
 enum { TPP__SIDES = 2 };
@@ -54,9 +55,13 @@ tpp_status tpp__region_forward(const tpp__region *region, void *out);
 tpp_status tpp__region_backward(tpp__region *region, const void *grad_out,
                                 void *const grad_in[TPP__SIDES], int32_t parts);
 
+/* What is said to other ranks. */
+void tpp__region_cost(const tpp_layer *layer, int32_t inputs, int32_t parts, tpp__cost *cost);
+
 /* Calls of a layer that is a region by itself. */
 void tpp__region_layer_needs(const tpp_layer *layer, int64_t batch, int64_t seq, tpp__needs *needs);
 tpp_status tpp__region_layer_forward(const tpp_layer *layer, const tpp__work *work);
 tpp_status tpp__region_layer_backward(const tpp_layer *layer, const tpp__work *work, int32_t parts);
+void tpp__region_layer_cost(const tpp_layer *layer, int32_t parts, tpp__cost *cost);
 
 #endif

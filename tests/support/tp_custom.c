@@ -182,15 +182,27 @@ static tpp_status sum_input(void *ctx, const tpp_custom_call *c) {
     return TPP_OK;
 }
 
+static tpp_status sum_cost(void *ctx, const tpp_custom_call *c, tpp_cost_call kind,
+                           tpp_layer_cost *out) {
+    int64_t tokens = c->call->batch * c->call->seq, width = *(const int64_t *)ctx;
+    if (kind == TPP_COST_FORWARD && c->comm)
+        out->comm[TPP_COMM_ALL_REDUCE] = (tpp_comm_count){1, tokens, tokens * width, 0};
+    return TPP_OK;
+}
+
 static const tpp_custom_ops sum_ops = {.size = sizeof sum_ops,
                                        .query = sum_query,
                                        .forward = sum_forward,
-                                       .backward_input = sum_input};
+                                       .backward_input = sum_input,
+                                       .cost = sum_cost};
 
 static tpp_status sum_create(tpp_layer **out, const tpp_layer_env *env, const void *desc) {
     const tp_custom *d = desc;
+    static const int64_t widths[] = {4, 8, 2}; /* the ctx: bytes of an element */
+    int i = env->dtype == TPP_F64 ? 1 : env->dtype == TPP_BF16 ? 2 : 0;
     tpp_custom_desc custom = {.size = sizeof custom,
                               .ops = &sum_ops,
+                              .ctx = (void *)(size_t)&widths[i],
                               .in_cols = d->cols / (env->comm ? tpp_comm_size(env->comm) : 1),
                               .out_cols = 1};
     return tpp_custom_create(out, env, &custom);

@@ -55,8 +55,8 @@ static void on_destroy(void *ctx) {
     ((script *)ctx)->destroyed++;
 }
 
-static const tpp_custom_ops table = {sizeof table, 0,         on_query,  on_forward,
-                                     on_input,     on_weight, on_destroy};
+static const tpp_custom_ops table = {sizeof table, 0,         on_query,   on_forward,
+                                     on_input,     on_weight, on_destroy, NULL};
 
 static tpp_custom_param param_of(const char *name) {
     return (tpp_custom_param){

@@ -208,6 +208,7 @@ static void attention(int64_t seq) {
         .gemm = tpp_gemm_builtin(TPP_GEMM_BLAS),
         .dtype = TPP_F32,
         .seq = seq,
+        .keys = seq,
         .width = WIDTH,
         .scale = 0.125,
         .q = qkv,

@@ -99,6 +99,34 @@ TPP_API int64_t tpp_shard_local(const tpp_shard *shard, int64_t index, tpp_axis 
 TPP_API tpp_status tpp_shard_reshard(const tpp_shard *from, const void *in, const tpp_shard *to,
                                      void *out, tpp_dtype dtype);
 
+/** Neighbours that two maps share, along one axis. Frozen: 32 bytes for ever. */
+typedef struct tpp_shard_run {
+    int64_t from;     /**< first local index in `from` */
+    int64_t to;       /**< first local index in `to` */
+    int64_t count;    /**< so many, one after the other in both; 0: no run */
+    int64_t reserved; /**< 0 */
+} tpp_shard_run;
+
+/**
+ * The same as messages: which runs of a rank's rows or columns go to which of another rank's, where the
+ * parts are not in one place. Each run of rows meets each run of columns; padding is in none; of
+ * copies in `from` the first one counts, copies in `to` are each reached.
+ *
+ *     tpp_shard_run run = {0, 0, 0, 0};
+ *     while (tpp_shard_overlap(&from, &to, axis, run.to + run.count, &run) == TPP_OK && run.count > 0)
+ *         ..
+ *
+ * @param from,to maps of one full tensor; all but its size may differ.
+ * @param axis    TPP_AXIS_ROWS or TPP_AXIS_COLS.
+ * @param at      local index in `to`, >= 0.
+ * @param out     receives the first run at or behind it.
+ * @return TPP_OK; TPP_ERR_INVALID.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_shard_overlap(const tpp_shard *from, const tpp_shard *to, tpp_axis axis,
+                                     int64_t at, tpp_shard_run *out);
+
 /**
  * Cut this rank's part out of a full tensor. Padding becomes 0.
  *

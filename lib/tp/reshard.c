@@ -2,6 +2,7 @@
 #include <tpp/shard.h>
 
 #include "base/check.h"
+#include "tp/shard_impl.h"
 
 #include <string.h>
 
@@ -22,8 +23,7 @@ static along see(const tpp_shard *shard, tpp_axis axis) {
 static tpp_status check_maps(const tpp_shard *from, const tpp_shard *to, tpp_axis axis) {
     const tpp_shard *maps[] = {from, to};
     for (int i = 0; i < 2; i++) {
-        bool empty = maps[i]->rows == 0 && maps[i]->cols == 0;
-        if (!empty && tpp_shard_rows(maps[i]) == 0 && tpp_shard_cols(maps[i]) == 0)
+        if (!tpp__shard_sound(maps[i]))
             return tpp__fail(TPP_ERR_INVALID, "%s breaks the rules of a map (see tpp_shard)",
                              i ? "to" : "from");
         if (maps[i]->axis != TPP_AXIS_NONE && maps[i]->axis != axis)

@@ -2,6 +2,7 @@
 #include <tpp/shard.h>
 
 #include "base/check.h"
+#include "tp/shard_impl.h"
 
 #include <string.h>
 
@@ -14,7 +15,7 @@ static int64_t pieces_of(const tpp_shard *shard) {
     return shard->parts / (shard->copies ? shard->copies : 1);
 }
 
-static bool sound(const tpp_shard *shard) {
+bool tpp__shard_sound(const tpp_shard *shard) {
     if (!shard || shard->rows < 0 || shard->cols < 0)
         return false;
     if (shard->axis == TPP_AXIS_NONE)
@@ -43,19 +44,19 @@ static int64_t local_length(const tpp_shard *shard) {
 }
 
 int64_t tpp_shard_rows(const tpp_shard *shard) {
-    if (!sound(shard))
+    if (!tpp__shard_sound(shard))
         return 0;
     return shard->axis == TPP_AXIS_ROWS ? local_length(shard) : shard->rows;
 }
 
 int64_t tpp_shard_cols(const tpp_shard *shard) {
-    if (!sound(shard))
+    if (!tpp__shard_sound(shard))
         return 0;
     return shard->axis == TPP_AXIS_COLS ? local_length(shard) : shard->cols;
 }
 
 int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
-    if (!sound(shard) || local < 0)
+    if (!tpp__shard_sound(shard) || local < 0)
         return -1;
     if (shard->axis == TPP_AXIS_NONE)
         return local < shard->rows ? local : -1;
@@ -74,7 +75,7 @@ int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
 }
 
 int64_t tpp_shard_local(const tpp_shard *shard, int64_t index, tpp_axis axis) {
-    if (!sound(shard) || index < 0)
+    if (!tpp__shard_sound(shard) || index < 0)
         return -1;
     if (shard->axis == TPP_AXIS_NONE)
         return index < (axis == TPP_AXIS_COLS ? shard->cols : shard->rows) ? index : -1;
@@ -112,7 +113,7 @@ static void copy_row(const tpp_shard *shard, int64_t row, char *local, char *ful
 static tpp_status copy_all(const tpp_shard *shard, char *local, char *full, tpp_dtype dtype,
                            bool split) {
     int64_t width = tpp__dtype_bytes(dtype);
-    if (!sound(shard))
+    if (!tpp__shard_sound(shard))
         return tpp__fail(TPP_ERR_INVALID, "shard is NULL or breaks its rules (see tpp_shard)");
     if (width == 0)
         return tpp__fail(TPP_ERR_INVALID, "dtype = %d is not a type; accepted: 1, 2, 4, 16, 17",

@@ -157,6 +157,9 @@ static void refused(void **state) {
     b.parts = 3;
     assert_int_equal(tpp_shard_reshard(&a, x, &b, x, TPP_F64), TPP_ERR_INVALID);
     assert_string_equal(tpp_message(), "to breaks the rules of a map (see tpp_shard)");
+    /* a rank without blocks of a tensor without columns: nothing, but no breach */
+    const tpp_shard none = {4, 0, 4, TPP_AXIS_ROWS, 1, 2, 0, 0, 0, {0, 0}};
+    assert_int_equal(tpp_shard_reshard(&none, NULL, &none, NULL, TPP_F64), TPP_OK);
     b = a;
     b.axis = TPP_AXIS_COLS;
     assert_int_equal(tpp_shard_reshard(&a, x, &b, x, TPP_F64), TPP_ERR_INVALID);

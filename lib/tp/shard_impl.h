@@ -1,0 +1,11 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPP_TP_SHARD_IMPL_H
+#define TPP_TP_SHARD_IMPL_H
+
+#include <stdbool.h>
+#include <tpp/shard.h>
+
+/* Does a map keep the rules of tpp_shard? NULL does not. */
+bool tpp__shard_sound(const tpp_shard *shard);
+
+#endif

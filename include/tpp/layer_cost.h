@@ -4,7 +4,7 @@
 
 /**
  * @file layer_cost.h
- * What a call of a layer does, told beforehand: collectives over env.comm, and floating-point
+ * What a call of a layer does, told beforehand: collectives over env.comm, messages over env.context, and floating-point
  * operations of matrix products. They are the layer's own statement of the "Comm:" lines of its header,
  * for all options, and follow from shapes alone: no memory is needed, no rank has to run.
  *
@@ -35,7 +35,8 @@ enum {
     TPP_COST_BACKWARD = 2,
     TPP_COST_INPUT = 3,  /**< tpp_layer_backward_input */
     TPP_COST_WEIGHT = 4, /**< tpp_layer_backward_weight */
-    TPP_COST_COPIES = 5  /**< tpp_layer_sum_copies; batch and seq do not matter */
+    TPP_COST_COPIES = 5, /**< tpp_layer_sum_copies; batch and seq do not matter */
+    TPP_COST_CONTEXT = 6 /**< tpp_layer_sum_context; batch and seq do not matter */
 };
 
 /** What a call does on this rank. */
@@ -48,6 +49,8 @@ typedef struct tpp_layer_cost {
     double weight_flops;         /**< of products with parameters */
     double attention_flops;      /**< of attention, pairs that the mask lets through */
     double attention_flops_full; /**< of attention, all pairs */
+    /** the same as comm over env.context; seq is then a rank's share, as in a call */
+    tpp_comm_count context[TPP_COMM_KINDS];
 } tpp_layer_cost;
 
 /**
@@ -56,9 +59,8 @@ typedef struct tpp_layer_cost {
  * @param call      which.
  * @param batch,seq shape, >= 0; sequences that are shorter (call.lengths) cost less.
  * @param out       size must be set.
- * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; TPP_ERR_UNSUPPORTED (a layer with env.context,
- *         whose attention talks over another comm; attention.h says what); a custom layer's failure.
- *         A custom layer without `cost` (custom.h) counts as nothing.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; a custom layer's failure. A custom layer without
+ *         `cost` (custom.h) counts as nothing.
  *
  * Threads: any. Comm: none. Since: 0.1.
  */

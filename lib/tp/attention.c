@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "tp/attention_context.h"
 #include "tp/cost_impl.h"
-#include "tp/attention_impl.h"
 #include "tp/region.h"
 
 static const tpp__attention_layer *attention_of(const tpp_layer *layer) {
@@ -198,16 +198,18 @@ static tpp_status weight(const tpp_layer *layer, const tpp__work *work) {
 /* Scores, and what is made of them. */
 static void core_cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {
     const tpp__attention_layer *self = attention_of(layer);
-    tpp__attention head = {
-        .seq = c->seq, .keys = c->seq, .window = self->window, .full = self->full};
     double tiles, seen, each = 2 * (double)(c->batch * self->heads) * (double)self->head_cols;
-    double all = (double)c->seq * (double)c->seq;
-    tpp__kern_attention_pairs(&head, &tiles, &seen);
+    double all = (double)c->seq * (double)c->seq * layer->context_size;
+    tpp__attention_pairs(layer, c->seq, &tiles, &seen);
     int32_t done = parts & TPP__FORWARDS ? 2 : parts & TPP__INPUT ? 5 : 0; /* products */
     int32_t asked = c->repeated ? 0 : done == 5 ? 4 : done;
     c->sum.gemm_flops += done * each * tiles;
     c->sum.attention_flops += asked * each * seen;
     c->sum.attention_flops_full += asked * each * all;
+    if (layer->context && parts & TPP__FORWARDS)
+        tpp__attention_context_cost(layer, false, c);
+    if (layer->context && parts & TPP__INPUT)
+        tpp__attention_context_cost(layer, true, c);
 }
 
 static void cost(const tpp_layer *layer, int32_t parts, tpp__cost *c) {

@@ -69,10 +69,6 @@ static void copy_kv(const ring *r, const tpp__projected *layers, char *rings, bo
     }
 }
 
-static int64_t chunk_of(const tpp_layer *layer, int32_t rank, int32_t which) {
-    return which == 0 ? rank : 2 * (int64_t)layer->context_size - 1 - rank;
-}
-
 /* A chunk of queries of this rank against one of keys that came from another. */
 typedef struct pair {
     int64_t sequence;
@@ -188,7 +184,8 @@ static tpp_status meet(const ring *r, const tpp__attention_saved *saved, int32_t
     tpp_status status = TPP_OK;
     for (int64_t i = 0; i < 4 * r->work->batch && status == TPP_OK; i++) {
         pair p = {.sequence = i / 4, .queries = (int32_t)(i / 2 % 2), .keys = (int32_t)(i % 2)};
-        p.ahead = chunk_of(layer, layer->context_rank, p.queries) - chunk_of(layer, source, p.keys);
+        p.ahead = tpp__context_chunk(layer, layer->context_rank, p.queries) -
+                  tpp__context_chunk(layer, source, p.keys);
         if (p.ahead < 0 && !attention_of(layer)->full)
             continue;
         status = g ? pair_backward(r, saved, &p, g) : pair_forward(r, saved, &p);

@@ -32,6 +32,10 @@ void tpp__cost_product(tpp__cost *cost, int64_t m, int64_t n, int64_t k);
 void tpp__cost_comm(const tpp_layer *layer, tpp__cost *cost, tpp_comm_kind kind, int64_t count,
                     tpp_dtype dtype);
 
+/* `calls` operations over env.context, of `elements` each. */
+void tpp__cost_context(tpp__cost *cost, tpp_comm_kind kind, int64_t calls, int64_t elements,
+                       tpp_dtype dtype);
+
 /* tpp__gather, and the sum of f backward and g forward, of [tokens, cols]. */
 void tpp__cost_gather(const tpp_layer *layer, tpp__cost *cost, int64_t cols);
 void tpp__cost_sum(const tpp_layer *layer, tpp__cost *cost, int64_t cols);

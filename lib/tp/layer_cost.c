@@ -15,16 +15,25 @@ void tpp__cost_product(tpp__cost *cost, int64_t m, int64_t n, int64_t k) {
         cost->sum.weight_flops += flops;
 }
 
-void tpp__cost_comm(const tpp_layer *layer, tpp__cost *cost, tpp_comm_kind kind, int64_t count,
-                    tpp_dtype dtype) {
-    tpp_comm_count *to = &cost->sum.comm[kind];
+static void count(tpp_comm_count *to, int64_t calls, int64_t elements, tpp_dtype dtype,
+                  bool *overflow) {
     int64_t bytes = 0;
-    if (!layer->comm)
-        return;
-    to->calls++;
-    cost->overflow |= !tpp__mul(count, tpp__dtype_bytes(dtype), &bytes) ||
-                      !tpp__add(to->elements, count, &to->elements) ||
-                      !tpp__add(to->bytes, bytes, &to->bytes);
+    *overflow |= !tpp__mul(elements, calls, &elements) ||
+                 !tpp__mul(elements, tpp__dtype_bytes(dtype), &bytes) ||
+                 !tpp__add(to->elements, elements, &to->elements) ||
+                 !tpp__add(to->bytes, bytes, &to->bytes);
+    to->calls += calls;
+}
+
+void tpp__cost_comm(const tpp_layer *layer, tpp__cost *cost, tpp_comm_kind kind, int64_t elements,
+                    tpp_dtype dtype) {
+    if (layer->comm)
+        count(&cost->sum.comm[kind], 1, elements, dtype, &cost->overflow);
+}
+
+void tpp__cost_context(tpp__cost *cost, tpp_comm_kind kind, int64_t calls, int64_t elements,
+                       tpp_dtype dtype) {
+    count(&cost->sum.context[kind], calls, elements, dtype, &cost->overflow);
 }
 
 static int64_t elements_of(tpp__cost *cost, int64_t rows, int64_t cols) {
@@ -47,7 +56,7 @@ void tpp__cost_sum(const tpp_layer *layer, tpp__cost *cost, int64_t cols) {
                    elements_of(cost, rows, cols), layer->dtype);
 }
 
-/* Parts of a call; 0: of tpp_layer_sum_copies; -1: no such call. */
+/* Parts of a call; 0: of a sum of gradients; -1: no such call. */
 static int32_t parts_of(tpp_cost_call call) {
     switch (call) {
     case TPP_COST_FORWARD:
@@ -59,10 +68,17 @@ static int32_t parts_of(tpp_cost_call call) {
     case TPP_COST_WEIGHT:
         return TPP__WEIGHT;
     case TPP_COST_COPIES:
+    case TPP_COST_CONTEXT:
         return 0;
     default:
         return -1;
     }
+}
+
+static void sum_context(const tpp_layer *layer, tpp__cost *cost) {
+    if (layer->context && layer->grad_bytes > 0)
+        tpp__cost_context(cost, TPP_COMM_ALL_REDUCE, 1, layer->grad_bytes / layer->wide_width,
+                          layer->wide);
 }
 
 tpp_status tpp_layer_cost_query(const tpp_layer *layer, tpp_cost_call call, int64_t batch,
@@ -72,16 +88,14 @@ tpp_status tpp_layer_cost_query(const tpp_layer *layer, tpp_cost_call call, int6
         return tpp__fail(TPP_ERR_INVALID, "layer is NULL");
     if (parts < 0)
         return tpp__fail(TPP_ERR_INVALID, "call = %d is not accepted; accepted: 1 .. %d", call,
-                         TPP_COST_COPIES);
+                         TPP_COST_CONTEXT);
     tpp_status status = tpp__check_shape(batch, seq);
-    if (status == TPP_OK && layer->context)
-        status = tpp__fail(TPP_ERR_UNSUPPORTED,
-                           "a layer with env.context cannot tell its cost: attention also talks "
-                           "over that comm");
     if (status != TPP_OK)
         return status;
     tpp__cost cost = {.batch = batch, .seq = seq, .tokens = batch * seq};
-    if (parts == 0)
+    if (call == TPP_COST_CONTEXT)
+        sum_context(layer, &cost);
+    else if (parts == 0)
         tpp__copies_cost(layer, &cost);
     else if (cost.tokens > 0) /* else a call says nothing */
         tpp__layer_cost(layer, parts, &cost);

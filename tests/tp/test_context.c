@@ -113,11 +113,23 @@ static tpp_mat matrix(tp_memory *memory, int64_t rows, int64_t cols, tpp_dtype d
     return (tpp_mat){.data = memory->data, .rows = rows, .cols = cols, .dtype = dtype};
 }
 
+/* What was counted is what the layer tells of itself. */
+static tpp_status check_cost(const tpp_layer *layer, tpp_cost_call call, int64_t batch, int64_t seq,
+                             tpp_comm_kind kind, const tpp_comm_count *counted) {
+    tpp_layer_cost cost = {.size = sizeof cost};
+    TP_TRY(tpp_layer_cost_query(layer, call, batch, seq, &cost));
+    TP_NEED(cost.context[kind].calls == counted->calls);
+    TP_NEED(cost.context[kind].elements == counted->elements);
+    TP_NEED(cost.context[kind].bytes == counted->bytes);
+    return TPP_OK;
+}
+
 static tpp_status run_layer(job *j, rank *r, const tpp_layer *layer, int32_t who, int32_t lane,
                             tpp_comm *traced) {
     const tp_full *f = j->full;
     tpp_layer_info info = {.size = sizeof info};
     int64_t seq = f->seq / j->cp, tokens = f->batch * seq;
+    tpp_comm_count summed;
     tp_memory m[8];
     TP_TRY(tpp_layer_query(layer, f->batch, seq, &info));
     tpp_call call = {.size = sizeof call, .batch = f->batch, .seq = seq};
@@ -146,15 +158,20 @@ static tpp_status run_layer(job *j, rank *r, const tpp_layer *layer, int32_t who
     load_rows(j, who, &call.grad_out, f->grad_out);
     TP_TRY(tpp_layer_forward(layer, &call));
     TP_TRY(tpp_comm_traced_get(traced, TPP_COMM_SEND, &r->forward));
+    TP_TRY(check_cost(layer, TPP_COST_FORWARD, f->batch, seq, TPP_COMM_SEND, &r->forward));
     TP_TRY(tpp_comm_traced_reset(traced));
     tp_memory_fill(&m[5], TP_NAN);
     if (j->halves)
         TP_TRY(tpp_layer_backward_input(layer, &call));
     TP_TRY(j->halves ? tpp_layer_backward_weight(layer, &call) : tpp_layer_backward(layer, &call));
     TP_TRY(tpp_comm_traced_get(traced, TPP_COMM_SEND, &r->backward));
+    TP_TRY(check_cost(layer, j->halves ? TPP_COST_INPUT : TPP_COST_BACKWARD, f->batch, seq,
+                      TPP_COMM_SEND, &r->backward));
     tp_memory scratch = tp_memory_new(info.copies_bytes, TP_NAN);
     TP_TRY(tpp_layer_sum_copies(layer, r->grads.data, scratch.data, scratch.bytes));
     TP_TRY(tpp_layer_sum_context(layer, r->grads.data));
+    TP_TRY(tpp_comm_traced_get(traced, TPP_COMM_ALL_REDUCE, &summed));
+    TP_TRY(check_cost(layer, TPP_COST_CONTEXT, f->batch, seq, TPP_COMM_ALL_REDUCE, &summed));
     tp_memory_free(&scratch);
     if (lane == 0) { /* ranks of a tensor-parallel group have the same rows */
         give_rows(j, who, &call.out, j->result->out);
@@ -330,6 +347,34 @@ static void which_tokens(void **state) {
     assert_int_equal(tpp_context_index(4, 0, most + 1, most), -1);
 }
 
+/* Causal work is the same for every rank of the ring, and in sum that of one rank. */
+static void work_is_shared(void **state) {
+    (void)state;
+    for (tpp_context_kind kind = TPP_CONTEXT_RING; kind <= TPP_CONTEXT_ALL_TO_ALL; kind++) {
+        tpp_attention_desc d = plain;
+        tpp_layer_cost whole = {.size = sizeof whole}, part = {.size = sizeof part};
+        double sum = 0;
+        d.context = kind;
+        for (int32_t r = -1; r < 4; r++) {
+            tpp_comm *context = r < 0 ? NULL : tp_comm_stub(r, 4);
+            tpp_layer_env env = {.size = sizeof env, .context = context};
+            tpp_layer *layer;
+            assert_int_equal(tpp_attention_create(&layer, &env, &d), TPP_OK);
+            assert_int_equal(tpp_layer_cost_query(layer, TPP_COST_BACKWARD, 2, r < 0 ? 400 : 100,
+                                                  r < 0 ? &whole : &part),
+                             TPP_OK);
+            tpp_layer_destroy(layer);
+            tpp_comm_destroy(context);
+            if (r < 0)
+                continue;
+            assert_near(part.attention_flops, whole.attention_flops / 4, 0);
+            assert_near(part.attention_flops_full, whole.attention_flops_full / 4, 0);
+            sum += part.attention_flops;
+        }
+        assert_near(sum, whole.attention_flops, 0);
+    }
+}
+
 static void refused(void **state) {
     tpp_comm *context = tp_comm_stub(0, 3);
     tpp_layer_env env = {.size = sizeof env, .context = context};
@@ -367,7 +412,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(against_reference), cmocka_unit_test(by_all_to_all),
         cmocka_unit_test(messages),          cmocka_unit_test(which_tokens),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(refused),           cmocka_unit_test(work_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

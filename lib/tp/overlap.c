@@ -4,21 +4,10 @@
 #include "base/check.h"
 #include "tp/shard_impl.h"
 
-/* Indices of the full tensor along an axis, and of a rank's part. */
-static int64_t full_size(const tpp_shard *shard, tpp_axis axis) {
-    if (shard->axis == axis)
-        return shard->valid;
-    return axis == TPP_AXIS_ROWS ? shard->rows : shard->cols;
-}
-
-static int64_t part_size(const tpp_shard *shard, tpp_axis axis) {
-    return axis == TPP_AXIS_ROWS ? tpp_shard_rows(shard) : tpp_shard_cols(shard);
-}
-
 /* Where `from` holds what `to` has at a local index; -1: nowhere, or it is padding. */
 static int64_t source_of(const tpp_shard *from, const tpp_shard *to, tpp_axis axis, int64_t local) {
     int64_t index = to->axis == axis ? tpp_shard_index(to, local) : local;
-    if (index >= full_size(to, axis))
+    if (index >= tpp__shard_full(to, axis))
         return -1;
     return from->axis == axis ? tpp_shard_local(from, index, axis) : index;
 }
@@ -31,10 +20,10 @@ static tpp_status check(const tpp_shard *from, const tpp_shard *to, tpp_axis axi
     if (axis != TPP_AXIS_ROWS && axis != TPP_AXIS_COLS)
         return tpp__fail(TPP_ERR_INVALID,
                          "axis = %d is not accepted; accepted: 1 (rows), 2 (columns)", axis);
-    if (full_size(from, axis) != full_size(to, axis))
-        return tpp__fail(TPP_ERR_INVALID,
-                         "from and to are maps of other tensors: %lld and %lld along the axis",
-                         (long long)full_size(from, axis), (long long)full_size(to, axis));
+    if (tpp__shard_full(from, axis) != tpp__shard_full(to, axis))
+        return tpp__fail(
+            TPP_ERR_INVALID, "from and to are maps of other tensors: %lld and %lld along the axis",
+            (long long)tpp__shard_full(from, axis), (long long)tpp__shard_full(to, axis));
     if (at < 0)
         return tpp__fail(TPP_ERR_INVALID, "at = %lld is negative; it must be 0 or more",
                          (long long)at);
@@ -47,7 +36,7 @@ tpp_status tpp_shard_overlap(const tpp_shard *from, const tpp_shard *to, tpp_axi
     if (status != TPP_OK)
         return status;
     tpp_shard_run run = {0};
-    int64_t size = part_size(to, axis);
+    int64_t size = tpp__shard_part(to, axis);
     for (; at < size && run.count == 0; at++) {
         int64_t source = source_of(from, to, axis, at);
         if (source >= 0)

@@ -6,20 +6,6 @@
 
 #include <string.h>
 
-/* A tensor seen along one axis, whichever of the two maps splits it. */
-typedef struct along {
-    tpp_axis axis;
-    int64_t real;   /* indices of the full tensor along it */
-    int64_t across; /* of the other axis */
-} along;
-
-static along see(const tpp_shard *shard, tpp_axis axis) {
-    bool cols = axis == TPP_AXIS_COLS;
-    int64_t length = cols ? shard->cols : shard->rows;
-    return (along){axis, shard->axis == TPP_AXIS_NONE ? length : shard->valid,
-                   cols ? shard->rows : shard->cols};
-}
-
 static tpp_status check_maps(const tpp_shard *from, const tpp_shard *to, tpp_axis axis) {
     const tpp_shard *maps[] = {from, to};
     for (int i = 0; i < 2; i++) {
@@ -32,13 +18,15 @@ static tpp_status check_maps(const tpp_shard *from, const tpp_shard *to, tpp_axi
                              from->axis == TPP_AXIS_ROWS ? "rows" : "columns",
                              to->axis == TPP_AXIS_ROWS ? "rows" : "columns");
     }
-    along a = see(from, axis), b = see(to, axis);
-    if (a.real != b.real || a.across != b.across)
+    tpp_axis across = axis == TPP_AXIS_ROWS ? TPP_AXIS_COLS : TPP_AXIS_ROWS;
+    if (tpp__shard_full(from, axis) != tpp__shard_full(to, axis) ||
+        tpp__shard_full(from, across) != tpp__shard_full(to, across))
         return tpp__fail(
             TPP_ERR_INVALID,
             "from and to are maps of other tensors: %lld and %lld along the axis, %lld "
             "and %lld across",
-            (long long)a.real, (long long)b.real, (long long)a.across, (long long)b.across);
+            (long long)tpp__shard_full(from, axis), (long long)tpp__shard_full(to, axis),
+            (long long)tpp__shard_full(from, across), (long long)tpp__shard_full(to, across));
     return TPP_OK;
 }
 
@@ -79,8 +67,7 @@ tpp_status tpp_shard_reshard(const tpp_shard *from, const void *in, const tpp_sh
     if (status != TPP_OK)
         return status;
     strip in_shape = strip_of(from, axis, width), out_shape = strip_of(to, axis, width);
-    int64_t length = axis == TPP_AXIS_ROWS ? tpp_shard_rows(to) : tpp_shard_cols(to);
-    int64_t real = see(to, axis).real;
+    int64_t length = tpp__shard_part(to, axis), real = tpp__shard_full(to, axis);
     if (length > 0 && out_shape.count * out_shape.bytes > 0 && !out)
         return tpp__fail(TPP_ERR_INVALID, "out is NULL");
     for (int64_t i = 0; i < length; i++) {

@@ -55,6 +55,16 @@ int64_t tpp_shard_cols(const tpp_shard *shard) {
     return shard->axis == TPP_AXIS_COLS ? local_length(shard) : shard->cols;
 }
 
+int64_t tpp__shard_full(const tpp_shard *shard, tpp_axis axis) {
+    if (shard->axis == axis)
+        return shard->valid;
+    return axis == TPP_AXIS_ROWS ? shard->rows : shard->cols;
+}
+
+int64_t tpp__shard_part(const tpp_shard *shard, tpp_axis axis) {
+    return axis == TPP_AXIS_ROWS ? tpp_shard_rows(shard) : tpp_shard_cols(shard);
+}
+
 int64_t tpp_shard_index(const tpp_shard *shard, int64_t local) {
     if (!tpp__shard_sound(shard) || local < 0)
         return -1;

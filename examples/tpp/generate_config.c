@@ -6,23 +6,14 @@
 #include "say.h"
 #include "train_config.h"
 
-#define AT(field) offsetof(struct generate_config, field)
-#define HEADING(text)                                                                              \
-    { OPTION_HEADING, NULL, NULL, text, 0, 0, 0, NULL }
-#define FILE_OF(name, field, text)                                                                 \
-    { OPTION_FILE, name, "FILE", text, AT(field), 0, 0, NULL }
-#define FLAG(name, field, text)                                                                    \
-    { OPTION_FLAG, name, NULL, text, AT(field), 0, 0, NULL }
-#define INT(name, field, least, most, text)                                                        \
-    { OPTION_INT, name, "N", text, AT(field), least, most, NULL }
-#define REAL(name, field, least, most, text)                                                       \
-    { OPTION_REAL, name, "X", text, AT(field), least, most, NULL }
+#define OPTIONS struct generate_config
+#include "option_rows.h"
 
 const struct option_row generate_options[] = {
     HEADING("Model and text"),
-    FILE_OF("load", load, "the weights (safetensors), such as tpp train --save writes; required"),
-    FILE_OF("model", model,
-            "config.json of weights that come from elsewhere; its first 256 tokens must be bytes"),
+    PATH("load", load, "the weights (safetensors), such as tpp train --save writes; required"),
+    PATH("model", model,
+         "config.json of weights that come from elsewhere; its first 256 tokens must be bytes"),
     {OPTION_LIST, "prompt", "TEXT",
      "how the text begins, at least a byte; required; given several times, texts are made side by "
      "side",

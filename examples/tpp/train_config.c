@@ -53,19 +53,8 @@ const struct option_choice recompute_choices[] = {
     {NULL, 0, 0},
 };
 
-#define AT(field) offsetof(struct train_config, field)
-#define HEADING(text)                                                                              \
-    { OPTION_HEADING, NULL, NULL, text, 0, 0, 0, NULL }
-#define PATH(name, field, text)                                                                    \
-    { OPTION_FILE, name, "FILE", text, AT(field), 0, 0, NULL }
-#define FLAG(name, field, text)                                                                    \
-    { OPTION_FLAG, name, NULL, text, AT(field), 0, 0, NULL }
-#define INT(name, field, least, most, text)                                                        \
-    { OPTION_INT, name, "N", text, AT(field), least, most, NULL }
-#define REAL(name, field, least, most, text)                                                       \
-    { OPTION_REAL, name, "X", text, AT(field), least, most, NULL }
-#define CHOICE(name, field, choices, text)                                                         \
-    { OPTION_CHOICE, name, "NAME", text, AT(field), 0, 0, choices }
+#define OPTIONS struct train_config
+#include "option_rows.h"
 
 const struct option_row train_options[] = {
     HEADING("Text and model"),

@@ -23,7 +23,18 @@
  * Words. A model is cut into `stages` = ranks * chunks virtual stages; stage s of a looped
  * placement lies on rank s mod ranks, as its chunk s / ranks. A step passes `micros` micro-batches
  * through all stages. F(s, i) needs F(s-1, i); B(s, i) and I(s, i) need F(s, i) and B or I(s+1, i);
- * W(s, i) needs I(s, i). Between F and B (or W) a micro-batch occupies a stash slot of its rank.
+ * W(s, i) needs I(s, i). Between F and B (or W) a micro-batch occupies a stash slot of its rank. A
+ * schedule with F only (serving, evaluation) is right too: there a slot is free again after F.
+ *
+ * Placements. Looped: as above. V: rank r has stages r and 2 * ranks - 1 - r. Two-way: the model's
+ * stages stand twice; direction 0 is stages 0 .. ranks - 1, stage r on rank r; direction 1 is stages
+ * ranks .. 2 * ranks - 1, the model's stage k as stage ranks + k on rank ranks - 1 - k. Nothing passes
+ * between the directions: stages ranks - 1 and ranks are both ends. Direction 0 has the first half of
+ * the micro-batches (one more, if their number is odd), direction 1 the others.
+ *
+ * Overlapped pairs. An F with TPP_ACTION_FUSED and the action after it, a B of the same rank, are one
+ * atom: the inputs of both are received before, the results of both sent after, and an executor may
+ * run them together. Neither may need the other.
  *
  * Text form: one line per rank, actions separated by one blank: "0F0 0F1 0B0", stage, operation,
  * micro-batch; operations F B I W SEND_F RECV_F SEND_B RECV_B.
@@ -46,31 +57,62 @@ enum {
     TPP_SCHEDULE_GPIPE = 1, /**< all forwards, then all backwards (Huang et al. 2019) */
     /** one forward, one backward (PipeDream-Flush, Narayanan et al. 2021) */
     TPP_SCHEDULE_1F1B = 2,
-    TPP_SCHEDULE_INTERLEAVED = 3 /**< 1F1B over several chunks per rank (Narayanan et al. 2021) */
+    TPP_SCHEDULE_INTERLEAVED = 3,  /**< 1F1B over several chunks per rank (Narayanan et al. 2021) */
+    TPP_SCHEDULE_BFS = 4,          /**< looped breadth-first (Lamy-Poirier 2023) */
+    TPP_SCHEDULE_EAGER_1F1B = 5,   /**< 1F1B with as many warm-up forwards as hide messages */
+    TPP_SCHEDULE_FORWARD_ONLY = 6, /**< no backward: serving, evaluation */
+    TPP_SCHEDULE_ZB_H1 = 10,       /**< zero bubble in the memory of 1F1B (Qi et al. 2023) */
+    TPP_SCHEDULE_ZB_H2 = 11,       /**< zero bubble in twice that memory (Qi et al. 2023) */
+    TPP_SCHEDULE_ZB_INTERLEAVED = 12, /**< ZB-H1 over several chunks per rank */
+    TPP_SCHEDULE_ZB_V = 20,           /**< zero bubble, V placement (Qi et al. 2024) */
+    TPP_SCHEDULE_V_HALF = 21,         /**< half of 1F1B's memory, V placement (Qi et al. 2024) */
+    TPP_SCHEDULE_V_MIN = 22,          /**< a third of it, V placement (Qi et al. 2024) */
+    TPP_SCHEDULE_V_1F1B = 23,         /**< 1F1B, V placement */
+    TPP_SCHEDULE_DUALPIPE = 30,       /**< two directions, overlapped pairs (DeepSeek-V3 2024) */
+    TPP_SCHEDULE_DUALPIPEV = 31       /**< DualPipe folded in half: V placement */
 };
+
+/** Which rank a stage lies on. */
+typedef int32_t tpp_placement;
+enum {
+    TPP_PLACEMENT_LOOPED = 1,  /**< stage s on rank s mod ranks */
+    TPP_PLACEMENT_V = 2,       /**< down the ranks and up again: 2 stages a rank */
+    TPP_PLACEMENT_TWO_WAY = 3, /**< the model twice, in both directions: 2 stages a rank */
+    TPP_PLACEMENT_OWN = 4      /**< desc.rank_of */
+};
+
+/* tpp_schedule_desc.flags */
+#define TPP_SCHEDULE_UNFUSED 1 /* DUALPIPE, DUALPIPEV: F and B of a pair stand apart, F first */
+
+/* tpp_action.flags */
+#define TPP_ACTION_FUSED 1 /* of an F: one atom with the next action of the rank, a B */
 
 /** What to generate. */
 typedef struct tpp_schedule_desc {
     uint32_t size;
-    uint32_t flags;         /**< 0 */
+    uint32_t flags;         /**< 0 or TPP_SCHEDULE_UNFUSED */
     tpp_schedule_kind kind; /**< which order */
     int32_t ranks;          /**< p, >= 1 */
-    /** v, virtual stages per rank; 0: 1; > 1 only for INTERLEAVED */
+    /** v, virtual stages per rank; 0: what the kind has, of those that have any number 1 */
     int32_t chunks;
     int32_t micros; /**< m, >= 1 */
-    /** INTERLEAVED: micro-batches that pass a chunk before the next chunk's turn, 1 .. micros; the
+    /** INTERLEAVED and its like: micro-batches that pass a chunk before the next chunk's turn, 1 .. micros; the
      * last group may be short. 0: the micro-batches are dealt evenly to max(1, micros div ranks)
      * groups, larger ones first; this keeps the bubble smallest for any micros >= ranks. A last
      * group shorter than the pipeline costs time, above all if group + its size < 2 (ranks - 1). */
     int32_t group;
     uint32_t reserved0;             /**< 0 */
     const tpp_allocator *allocator; /**< NULL: malloc */
+    tpp_placement placement;        /**< 0: the kind's own; another one must be one it knows */
+    int32_t stages;                 /**< placement OWN: virtual stages of the model; else 0 */
+    /** placement OWN: [stages], the rank of each; a rank may have none; else NULL */
+    const int32_t *rank_of;
 } tpp_schedule_desc;
 
 /** One thing that a rank does. Frozen: 24 bytes for ever. */
 typedef struct tpp_action {
     uint8_t op;     /**< TPP_OP_... (base.h) */
-    uint8_t flags;  /**< 0 */
+    uint8_t flags;  /**< 0 or TPP_ACTION_FUSED */
     uint16_t chunk; /**< chunk of this rank that `stage` is */
     /** virtual stage, 0 .. stages - 1; of a message: the stage that sends or receives here */
     int32_t stage;
@@ -83,15 +125,21 @@ typedef struct tpp_action {
 /** Facts of a schedule. */
 typedef struct tpp_schedule_info {
     uint32_t size;
-    uint32_t flags;   /**< 0 */
-    int32_t ranks;    /**< p */
-    int32_t chunks;   /**< v; of a schedule read from text, the most of any rank */
-    int32_t stages;   /**< p * v if every rank has v */
-    int32_t micros;   /**< m */
-    int32_t slots;    /**< most stash slots of any rank; 0 before lower */
-    int32_t finished; /**< 1 after finish */
-    int64_t actions;  /**< of all ranks */
-    int64_t messages; /**< of a step, both directions; 0 before lower */
+    uint32_t flags;       /**< 0 */
+    int32_t ranks;        /**< p */
+    int32_t chunks;       /**< v; of a schedule read from text, the most of any rank */
+    int32_t stages;       /**< p * v if every rank has v */
+    int32_t micros;       /**< m */
+    int32_t slots;        /**< most stash slots of any rank; 0 before lower */
+    int32_t finished;     /**< 1 after finish */
+    int64_t actions;      /**< of all ranks */
+    int64_t messages;     /**< of a step, forwards and backwards; 0 before lower */
+    int32_t directions;   /**< 1; 2 of a two-way placement */
+    int32_t depth;        /**< stages of the model: stages / directions */
+    int32_t forward_only; /**< 1: no B, I, W at all */
+    int32_t halves;       /**< 1: it has I and W */
+    int32_t fused;        /**< 1: it has overlapped pairs */
+    uint32_t reserved0;   /**< 0 */
 } tpp_schedule_info;
 
 /** How messages travel, for tpp_schedule_check. */
@@ -122,6 +170,13 @@ TPP_API tpp_status tpp_schedule_create(tpp_schedule **out, const tpp_schedule_de
  * @return as these. Memory, Threads: as tpp_schedule_create. Since: 0.1.
  */
 TPP_API tpp_status tpp_schedule_make(tpp_schedule **out, const tpp_schedule_desc *desc);
+
+/** Name of a kind: "1f1b", "zb-h1", ...; NULL when there is none. Memory: static. Since: 0.1. */
+TPP_API const char *tpp_schedule_kind_name(tpp_schedule_kind kind);
+
+/** The kind of a name: as tpp_schedule_kind_name gives it, or the name of PyTorch's class, such as
+ * "Schedule1F1B"; 0 when there is none. Since: 0.1. */
+TPP_API tpp_schedule_kind tpp_schedule_kind_of(const char *name);
 
 /**
  * Read the text form, compute actions only or with messages. Placement is taken from the lines: a

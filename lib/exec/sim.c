@@ -30,7 +30,7 @@ typedef struct sim {
 typedef struct sim_run {
     const sim *costs;
     const tpp_run *run;
-    int32_t ranks, stages, micros;
+    int32_t ranks, stages, depth, micros;
     double *made;      /* [KEPT * stages * micros] when a result was made, or one of what follows */
     tpp__run_row *row; /* [ranks] */
     int64_t *next;     /* [ranks] action to do */
@@ -67,7 +67,7 @@ static inline void fetch(const void *soon) {
  * there. */
 static double earliest(sim_run *s, const tpp_action *a, int32_t rank) {
     tpp__sched_need needs[2];
-    int count = tpp__sched_needs(s->stages, a, needs);
+    int count = tpp__sched_needs(s->depth, s->stages, a, needs);
     double start = s->row[rank].last;
     for (int i = 0; i < count; i++) {
         double *made = &s->made[tpp__sched_index(s->stages, s->micros, needs[i])];
@@ -133,6 +133,7 @@ static void cut(sim_run *s, tpp__arena *arena, const tpp_schedule_info *info) {
     int64_t results = (int64_t)KEPT * info->stages * info->micros;
     s->ranks = info->ranks;
     s->stages = info->stages;
+    s->depth = info->depth;
     s->micros = info->micros;
     s->made = tpp__arena_take(arena, results + AHEAD, sizeof *s->made);
     s->row = tpp__arena_take(arena, info->ranks, sizeof *s->row);

@@ -13,8 +13,8 @@ static int describe(const tpp__sched_walk *w, int32_t rank, char *out, size_t by
     int32_t cell = tpp__sched_walk_unreceived(w, rank);
     if (cell < 0)
         return n;
-    return n + snprintf(out + n, bytes - (size_t)n, " to receive %dSEND_B%d", cell / w->s->micros,
-                        cell % w->s->micros);
+    return n + snprintf(out + n, bytes - (size_t)n, " to receive %d%s%d", cell / w->s->micros,
+                        a->op == TPP_OP_F ? "SEND_F" : "SEND_B", cell % w->s->micros);
 }
 
 /* The witness is a cycle. Every rank that has not ended waits for one that has not, so from any of

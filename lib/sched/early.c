@@ -25,6 +25,13 @@ typedef struct moves {
     int64_t bytes;
 } moves;
 
+/* The action before which a rank can receive now: where it stands, but not within a fused pair. */
+static int64_t place_of(const tpp__sched_walk *w, int32_t rank) {
+    int64_t at = w->at[rank];
+    bool within = at > w->s->first[rank] && w->s->actions[at - 1].flags & TPP_ACTION_FUSED;
+    return within ? at - 1 : at;
+}
+
 /* Help all ranks that wait for a slot; false when there are none. */
 static bool help(tpp__sched_walk *w, moves *m) {
     const tpp_schedule *s = w->s;
@@ -33,7 +40,7 @@ static bool help(tpp__sched_walk *w, moves *m) {
         int32_t cell = w->at[r] < s->first[r + 1] ? tpp__sched_walk_unreceived(w, r) : -1;
         if (cell < 0)
             continue;
-        m->list[m->count] = (move){w->at[w->waits_for[r]], cell, m->count};
+        m->list[m->count] = (move){place_of(w, w->waits_for[r]), cell, m->count};
         m->count++;
         tpp__sched_walk_receive(w, cell);
     }

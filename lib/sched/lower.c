@@ -23,19 +23,40 @@ static around messages_of(const tpp_schedule *s, const tpp_action *a) {
     }
 }
 
-/* Messages of a step: every boundary between ranks, each micro-batch, both directions. */
+/* Messages of a step: every boundary between ranks, each micro-batch, forwards and backwards. */
 static int64_t count_messages(const tpp_schedule *s) {
-    int64_t boundaries = 0;
-    for (int32_t i = 0; i + 1 < s->stages; i++)
-        boundaries += s->rank_of[i] != s->rank_of[i + 1];
-    return 2 * boundaries * s->micros;
+    int64_t count = 0;
+    for (int32_t i = 0; i < s->stages; i++) {
+        int32_t d = tpp__sched_direction(s, i);
+        if (tpp__sched_far(s, i, i + 1))
+            count += tpp__sched_micro_first(s, d + 1) - tpp__sched_micro_first(s, d);
+    }
+    return s->forward_only ? count : 2 * count;
 }
 
 static tpp_action *put(const tpp_schedule *s, tpp_action *to, const tpp_action *near, int32_t op) {
     *to = *near;
     to->op = (uint8_t)op;
+    to->flags = 0;
     tpp__sched_address(s, to);
     return to + 1;
+}
+
+/* The atom that begins at `a`, one action or a fused pair: all it receives, itself, all it sends. */
+static tpp_action *put_atom(const tpp_schedule *s, tpp_action *to, const tpp_action *a, int count) {
+    for (int i = 0; i < count; i++) {
+        around m = messages_of(s, a + i);
+        if (m.before)
+            to = put(s, to, a + i, m.before);
+    }
+    for (int i = 0; i < count; i++)
+        *to++ = a[i];
+    for (int i = 0; i < count; i++) {
+        around m = messages_of(s, a + i);
+        if (m.after)
+            to = put(s, to, a + i, m.after);
+    }
+    return to;
 }
 
 static void add_messages(tpp_schedule *s, const tpp_action *from) {
@@ -43,13 +64,9 @@ static void add_messages(tpp_schedule *s, const tpp_action *from) {
     const tpp_action *a = from;
     for (int32_t r = 0; r < s->ranks; r++) {
         const tpp_action *end = from + s->first[r + 1];
-        for (; a < end; a++) {
-            around m = messages_of(s, a);
-            if (m.before)
-                to = put(s, to, a, m.before);
-            *to++ = *a;
-            if (m.after)
-                to = put(s, to, a, m.after);
+        for (int count; a < end; a += count) {
+            count = a->flags & TPP_ACTION_FUSED ? 2 : 1;
+            to = put_atom(s, to, a, count);
         }
         s->first[r + 1] = to - s->actions;
     }
@@ -70,13 +87,13 @@ static tpp_status add_all(tpp_schedule *s) {
     int64_t old_room = s->room, messages = count_messages(s);
     tpp_status status = give_slots(s);
     if (status == TPP_OK)
-        status = tpp__sched_reserve(s, old_room + 2 * messages);
+        status = tpp__sched_reserve(s, s->first[s->ranks] + 2 * messages);
     if (status < 0)
         return status;
     add_messages(s, old);
     tpp__free(&s->allocator, old, old_room * (int64_t)sizeof *old);
     s->messages = messages;
-    return tpp__sched_receive_early(s);
+    return s->forward_only ? TPP_OK : tpp__sched_receive_early(s);
 }
 
 /* A schedule that could not be lowered is as it was. */
@@ -102,6 +119,7 @@ tpp_status tpp_schedule_lower(tpp_schedule *schedule) {
     if (schedule->state != TPP__SCHED_ORDERED)
         return tpp__fail(TPP_ERR_INVALID, "schedule is %s already; only a new one can be lowered",
                          schedule->state == TPP__SCHED_FINISHED ? "finished" : "lowered");
+    tpp__sched_traits(schedule);
     tpp_status status = tpp__sched_complete(schedule);
     if (status < 0)
         return status;

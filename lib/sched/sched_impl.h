@@ -24,6 +24,9 @@ struct tpp_schedule {
     int32_t chunks; /* most stages of any rank */
     int32_t stages;
     int32_t micros;
+    int32_t directions;               /* 1 or 2 */
+    int32_t depth;                    /* stages of a direction */
+    bool forward_only, halves, fused; /* what tpp__sched_traits found */
     int32_t slots;
     int64_t messages;
     int32_t *rank_of;     /* [stages] */
@@ -41,6 +44,15 @@ struct tpp_schedule {
 /* An empty schedule: rank_of is to be filled, then tpp__sched_place called. */
 tpp_status tpp__sched_new(tpp_schedule **out, const tpp_allocator *allocator, int32_t ranks,
                           int32_t stages, int32_t micros);
+
+/* Make its stages two pipelines of half as many; they must be an even number. */
+static inline void tpp__sched_two_way(tpp_schedule *s) {
+    s->directions = 2;
+    s->depth = s->stages / 2;
+}
+
+/* See what kinds of actions there are. */
+void tpp__sched_traits(tpp_schedule *s);
 
 /* Derive chunk_of, stages_at, stage_first and chunks from rank_of. */
 tpp_status tpp__sched_place(tpp_schedule *s);
@@ -62,9 +74,29 @@ static inline int32_t tpp__sched_other(int32_t op, int32_t stage) {
     return op == TPP_OP_SEND_F || op == TPP_OP_RECV_B ? stage + 1 : stage - 1;
 }
 
-/* True when there is a stage `other` and what passes between it and `stage` is a message. */
+/* True when there is a stage `other`, stage - 1 or stage + 1 or the stage itself, in the direction of
+ * `stage`. */
+static inline bool tpp__sched_beside(const tpp_schedule *s, int32_t stage, int32_t other) {
+    return other >= 0 && other < s->stages && (stage < s->depth) == (other < s->depth);
+}
+
+/* True when there is such a stage and what passes between them is a message. */
 static inline bool tpp__sched_far(const tpp_schedule *s, int32_t stage, int32_t other) {
-    return other >= 0 && other < s->stages && s->rank_of[stage] != s->rank_of[other];
+    return tpp__sched_beside(s, stage, other) && s->rank_of[stage] != s->rank_of[other];
+}
+
+/* True when there is such a stage, on the same rank. */
+static inline bool tpp__sched_near(const tpp_schedule *s, int32_t stage, int32_t other) {
+    return tpp__sched_beside(s, stage, other) && s->rank_of[stage] == s->rank_of[other];
+}
+
+/* The first micro-batch of a direction; of direction 1 + the last: their number. */
+static inline int32_t tpp__sched_micro_first(const tpp_schedule *s, int32_t direction) {
+    return (int32_t)(((int64_t)direction * s->micros + s->directions - 1) / s->directions);
+}
+
+static inline int32_t tpp__sched_direction(const tpp_schedule *s, int32_t stage) {
+    return stage < s->depth ? 0 : 1;
 }
 
 /* Who is at the other end of an action, and under which tag; -1 and 0 for compute, and for a
@@ -78,7 +110,7 @@ static inline tpp__sched_ends tpp__sched_ends_of(const tpp_schedule *s, const tp
     if (!tpp__sched_is_message(a->op))
         return (tpp__sched_ends){-1, 0};
     int32_t other = tpp__sched_other(a->op, a->stage);
-    if (other < 0 || other >= s->stages)
+    if (!tpp__sched_beside(s, a->stage, other))
         return (tpp__sched_ends){-1, 0};
     bool sends = a->op == TPP_OP_SEND_F || a->op == TPP_OP_SEND_B;
     uint32_t backward = a->op >= TPP_OP_SEND_B ? 1 : 0;

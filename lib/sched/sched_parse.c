@@ -207,8 +207,11 @@ static tpp_status build(tpp_schedule *s, const char *text, int64_t bytes, const 
         status = fill_actions(s, text, bytes);
     if (status == TPP_OK)
         status = place(s);
-    if (status < 0 || e->messages == 0)
+    if (status < 0)
         return status;
+    tpp__sched_traits(s);
+    if (e->messages == 0)
+        return TPP_OK;
     s->state = TPP__SCHED_LOWERED;
     s->messages = e->messages / 2;
     if (e->actions >=

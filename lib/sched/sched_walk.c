@@ -5,7 +5,7 @@
 #include "sched/deps.h"
 
 /* What has happened to a cell. Results are the bits 1 << TPP__SCHED_F, _I, _W. */
-enum { SENT_F = 8, GOT_F = 16, SENT_B = 32, GOT_B = 64, TO_SEND_B = 128 };
+enum { SENT_F = 8, GOT_F = 16, SENT_B = 32, GOT_B = 64 };
 
 static uint8_t *cell_at(const tpp__sched_walk *w, int32_t stage, int32_t micro) {
     return w->cells + tpp__sched_cell(w->s, stage, micro);
@@ -36,43 +36,47 @@ static tpp_status check_need(const tpp__sched_walk *w, const tpp_action *a, tpp_
     return TPP__SCHED_STEPPED;
 }
 
-/* A backward writes to a slot whose gradient, that of cell `old`, is still to be sent or received.
- */
+/* An action writes to a slot whose result, that of cell `old`, is still to be sent or received. */
 static tpp_status not_gone(tpp__sched_walk *w, int32_t rank, const tpp_action *a, int32_t old) {
     const tpp_schedule *s = w->s;
     int32_t stage = old / s->micros, micro = old % s->micros;
-    if (w->cells[old] & SENT_B) {
-        w->waits_for[rank] = s->rank_of[stage - 1];
+    bool forward = a->op == TPP_OP_F;
+    if (w->cells[old] & (forward ? SENT_F : SENT_B)) {
+        w->waits_for[rank] = s->rank_of[forward ? stage + 1 : stage - 1];
         return TPP__SCHED_WAITS;
     }
     if (w->quiet)
         return TPP_ERR_SCHEDULE;
-    return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d overwrites slot %d before %dSEND_B%d", rank,
-                     a->stage, tpp__op_name(a->op), a->micro, a->slot, stage, micro);
+    return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d overwrites slot %d before %d%s%d", rank,
+                     a->stage, tpp__op_name(a->op), a->micro, a->slot, stage,
+                     forward ? "SEND_F" : "SEND_B", micro);
 }
 
 /* B and I write the input gradient of their slot: what was sent from there must have been received.
- * The output that F writes needs no such care: its slot was freed by a backward, so the next stage
- * has had the output of that micro-batch. */
+ * The output that F writes needs no such care if its slot was freed by a backward: the next stage
+ * has then had the output of that micro-batch. Without backwards it is as with B and I. */
 static tpp_status overwrite(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    bool forward = a->op == TPP_OP_F;
     int32_t *writer = w->writer + w->slot_first[rank] + a->slot;
     int32_t old = *writer - 1, cell = tpp__sched_cell(w->s, a->stage, a->micro);
-    if (old >= 0 && w->cells[old] & TO_SEND_B && !(w->cells[old - w->s->micros] & GOT_B))
+    int32_t receiver = forward ? old + w->s->micros : old - w->s->micros;
+    if (old >= 0 && !(w->cells[receiver] & (forward ? GOT_F : GOT_B)))
         return not_gone(w, rank, a, old);
-    if (tpp__sched_far(w->s, a->stage, a->stage - 1)) {
-        w->cells[cell] |= TO_SEND_B;
+    if (tpp__sched_far(w->s, a->stage, forward ? a->stage + 1 : a->stage - 1))
         *writer = 1 + cell;
-    } /* a gradient for this rank itself is written elsewhere: the slot's message may still be under way */
+    /* else it is written for this rank itself: the slot's message may still be under way */
     return TPP__SCHED_STEPPED;
 }
 
 static tpp_status compute(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
     tpp__sched_need needs[2];
     tpp_status status = TPP__SCHED_STEPPED;
-    int n = tpp__sched_needs(w->s->stages, a, needs);
+    int n = tpp__sched_needs(w->s->depth, w->s->stages, a, needs);
     for (int i = 0; i < n && status == TPP__SCHED_STEPPED; i++)
         status = check_need(w, a, needs[i]);
-    if (status == TPP__SCHED_STEPPED && (a->op == TPP_OP_B || a->op == TPP_OP_I))
+    bool writes =
+        a->op == TPP_OP_B || a->op == TPP_OP_I || (a->op == TPP_OP_F && w->s->forward_only);
+    if (status == TPP__SCHED_STEPPED && writes)
         status = overwrite(w, rank, a);
     if (status != TPP__SCHED_STEPPED)
         return status;

@@ -17,7 +17,7 @@ typedef struct tpp__sched_walk {
     int32_t *ready;     /* stack of ranks that may go on */
     int32_t ready_count;
     int64_t *slot_first; /* [ranks] */
-    int32_t *writer; /* [slots of all ranks]: 1 + the cell whose input gradient lies in a slot */
+    int32_t *writer; /* [slots of all ranks]: 1 + the cell whose result to be sent lies in a slot */
     int64_t bytes;
 } tpp__sched_walk;
 
@@ -31,7 +31,7 @@ void tpp__sched_walk_end(tpp__sched_walk *w);
  * other, TPP_ERR_SCHEDULE when an action stands before what it needs on its rank. */
 tpp_status tpp__sched_walk_run(tpp__sched_walk *w);
 
-/* The cell whose posted gradient, not yet received, keeps `rank` from its next action; else -1. */
+/* The cell whose posted result, not yet received, keeps `rank` from its next action; else -1. */
 int32_t tpp__sched_walk_unreceived(const tpp__sched_walk *w, int32_t rank);
 
 /* Take the gradient that was sent from `cell` as received where its receiver stands now. */

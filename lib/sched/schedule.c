@@ -30,6 +30,8 @@ tpp_status tpp__sched_new(tpp_schedule **out, const tpp_allocator *allocator, in
                          "stages * micros must be below 2^31",
                          stages, micros);
     tpp_schedule s = {.allocator = *allocator, .ranks = ranks, .stages = stages, .micros = micros};
+    s.directions = 1;
+    s.depth = stages;
     tpp__arena count = tpp__arena_counting();
     lay_out(&s, &count);
     s.bytes = count.used;
@@ -48,8 +50,8 @@ tpp_status tpp__sched_place(tpp_schedule *s) {
         s->chunk_of[i] = s->stage_first[s->rank_of[i] + 1]++;
     for (int32_t r = 0; r < s->ranks; r++) {
         int32_t chunks = s->stage_first[r + 1];
-        /* A forward and a backward have at most two messages each. */
-        if (chunks > TPP__SCHED_MAX_CHUNKS || 6 * (int64_t)chunks * s->micros > INT32_MAX)
+        /* F, I and W; a forward and a backward have at most two messages each. */
+        if (chunks > TPP__SCHED_MAX_CHUNKS || 7 * (int64_t)chunks * s->micros > INT32_MAX)
             return tpp__fail(TPP_ERR_OVERFLOW,
                              "rank %d has %d stages of %d micro-batches; a rank holds at most %d "
                              "stages and 2^31 - 1 actions",
@@ -81,6 +83,17 @@ void tpp_schedule_destroy(tpp_schedule *schedule) {
 
 /* --- Facts --- */
 
+void tpp__sched_traits(tpp_schedule *s) {
+    uint32_t ops = 0, flags = 0;
+    for (int64_t i = 0; i < s->first[s->ranks]; i++) {
+        ops |= 1u << (s->actions[i].op & 31);
+        flags |= s->actions[i].flags;
+    }
+    s->halves = ops & (1u << TPP_OP_I | 1u << TPP_OP_W);
+    s->forward_only = !s->halves && !(ops & 1u << TPP_OP_B);
+    s->fused = flags & TPP_ACTION_FUSED;
+}
+
 static tpp_status refuse_null(const char *name) {
     return tpp__fail(TPP_ERR_INVALID, "%s is NULL; it must not be", name);
 }
@@ -97,6 +110,11 @@ tpp_status tpp_schedule_query(const tpp_schedule *schedule, tpp_schedule_info *o
         .finished = schedule->state == TPP__SCHED_FINISHED,
         .actions = schedule->first[schedule->ranks],
         .messages = schedule->messages,
+        .directions = schedule->directions,
+        .depth = schedule->depth,
+        .forward_only = schedule->forward_only,
+        .halves = schedule->halves,
+        .fused = schedule->fused,
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }

@@ -46,6 +46,13 @@ typedef struct rank_slots {
     int32_t alive, peak;
 } rank_slots;
 
+static void release(rank_slots *k, int32_t *known) {
+    int32_t slot = slot_of(*known);
+    k->alive--;
+    give(&k->free, slot);
+    *known = -1 - slot;
+}
+
 /* The slot of an action, or -1. It is taken by what comes first of RECV_F (it fills the slot's
  * input) and F. */
 static int32_t follow(rank_slots *k, const tpp_action *a, int32_t *known) {
@@ -57,12 +64,24 @@ static int32_t follow(rank_slots *k, const tpp_action *a, int32_t *known) {
     int32_t slot = slot_of(*known);
     if (a->op == TPP_OP_F && ++k->alive > k->peak)
         k->peak = k->alive;
-    if ((a->op == TPP_OP_B || a->op == TPP_OP_W) && *known > 0) {
-        k->alive--;
-        give(&k->free, slot);
-        *known = -1 - slot;
-    }
+    if ((a->op == TPP_OP_B || a->op == TPP_OP_W) && *known > 0)
+        release(k, known);
     return slot;
+}
+
+/* Without a backward, F is the last to need its slot, unless the next stage of this rank reads the
+ * output there. */
+static void follow_forward_only(const tpp_schedule *s, rank_slots *k, const tpp_action *a) {
+    if (a->op != TPP_OP_F)
+        return;
+    int32_t *known = k->known + (int64_t)a->chunk * s->micros + a->micro;
+    if (!tpp__sched_near(s, a->stage, a->stage + 1) && *known > 0)
+        release(k, known);
+    if (!tpp__sched_near(s, a->stage, a->stage - 1))
+        return;
+    known = k->known + (int64_t)s->chunk_of[a->stage - 1] * s->micros + a->micro;
+    if (*known > 0)
+        release(k, known);
 }
 
 static const tpp_action *follow_rank(const tpp_schedule *s, int32_t rank, rank_slots *k) {
@@ -72,6 +91,8 @@ static const tpp_action *follow_rank(const tpp_schedule *s, int32_t rank, rank_s
         a->slot = follow(k, a, k->known + (int64_t)a->chunk * s->micros + a->micro);
         if (a->slot < 0 && !bad)
             bad = a;
+        if (s->forward_only)
+            follow_forward_only(s, k, a);
     }
     return bad;
 }

@@ -11,7 +11,7 @@
 
 static int needs(int32_t op, int32_t stage, tpp__sched_need out[2]) {
     tpp_action a = {.op = (uint8_t)op, .stage = stage, .micro = 7};
-    return tpp__sched_needs(3, &a, out);
+    return tpp__sched_needs(3, 3, &a, out);
 }
 
 static void is(tpp__sched_need got, int32_t kind, int32_t stage) {

@@ -321,6 +321,38 @@ static void test_refusals(void **state) {
             "the schedule has 3 actions, but 1 stages and 10 micro-batches need at least 20");
 }
 
+/* Without backwards a slot is free after F, or when the next stage of the rank has read it. */
+static void test_forward_only(void **state) {
+    (void)state;
+    tpp_schedule *s = sched_parsed("0F0 0F1 2F0 2F1\n1F0 1F1 3F0 3F1\n");
+    assert_ok(tpp_schedule_lower(s));
+    assert_ok(tpp_schedule_check(s, TPP_CHANNEL_POSTED));
+    tpp_schedule_info info = {.size = sizeof info};
+    assert_ok(tpp_schedule_query(s, &info));
+    assert_int_equal(info.forward_only, 1);
+    assert_int_equal(info.messages, 6);
+    assert_int_equal(info.slots, 1);
+    tpp_schedule_destroy(s);
+    s = sched_parsed("0F0 0F1 1F0 1F1\n");
+    assert_ok(tpp_schedule_lower(s));
+    int32_t peak;
+    assert_ok(tpp_schedule_peaks(s, &peak));
+    assert_int_equal(peak, 3); /* 1F0 is held while it reads what 0F0 left */
+    assert_ok(tpp_schedule_finish(s));
+    tpp_schedule_destroy(s);
+    s = sched_parsed("0F0 2F0 0F1 2F1\n1F0 3F0 1F1 3F1\n");
+    assert_ok(tpp_schedule_lower(s));
+    assert_ok(tpp_schedule_finish(s));
+    tpp_schedule_destroy(s);
+    s = sched_parsed("0F0 0F1 0F2 0F3 2F0 2F1 2F2 2F3\n"
+                     "1F0 1F1 1F2 1F3 3F0 3F1 3F2 3F3\n");
+    assert_ok(tpp_schedule_lower(s));
+    /* 1F0's output lies in the slot until rank 0 takes it, which 0F3 keeps from that. */
+    assert_fails(tpp_schedule_check(s, TPP_CHANNEL_POSTED), TPP_ERR_DEADLOCK,
+                 "waits at 1F1 for rank 0 to receive 1SEND_F0");
+    tpp_schedule_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small),
@@ -332,6 +364,7 @@ int main(void) {
         cmocka_unit_test(test_order_kept),
         cmocka_unit_test(test_held_until_w),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_forward_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
  * @file exec.h
  * An executor follows a finished schedule. Built in: the simulator (times only), serial (one thread
  * per lane plays all pipeline ranks in a fixed order: for debugging), threads (one thread per
- * pipeline rank and lane). A host brings its own as a table of functions.
+ * pipeline rank and lane), distributed (one pipeline rank alone; the others are other processes, or
+ * threads of the host's). A host brings its own as a table of functions.
  *
  *     tpp_executor *e;
  *     tpp_executor_threads_create(&e, 4, 2, NULL);    // 4 pipeline ranks x 2 lanes
@@ -17,7 +18,7 @@
  *     run.ranks = ranks;                              // [4 * 2]: comm, stage callbacks, context
  *     run.message_count = tokens * hidden;
  *     run.message_dtype = TPP_F32;
- *     tpp_run_query(&run, &bytes);
+ *     tpp_executor_query(e, &run, &bytes);
  *     run.memory = my_alloc(bytes);
  *     run.memory_bytes = bytes;
  *     for (run.step = 0; run.step < steps; run.step++)
@@ -30,7 +31,9 @@
  * Which one. Threads is for work; its callbacks of different ranks run at the same time. Serial
  * takes the actions of all ranks in an order that depends on the schedule alone, never on how fast
  * messages travel: the same run again and again. The simulator needs no comms and no callbacks, and
- * takes run.lanes as 1.
+ * takes run.lanes as 1. Distributed is for a rank that has a process to itself: every rank makes one
+ * of its own and runs it with the same schedule and step, over a comm whose transport joins them. Its
+ * run.ranks, trace and report have the rows of that rank alone: lane j is entry j.
  *
  * What flows. Stage s's output is stage s + 1's input: message_count elements. The executor owns
  * these buffers (in run.memory), one set per stash slot, and stage callbacks get pointers to them:
@@ -49,7 +52,8 @@
  * at 0 in every run.
  *
  * Failures. The first callback or comm that fails stops the run: every comm and stage of the run is
- * aborted, so no rank waits for ever, and tpp_executor_run returns that first failure with a
+ * aborted, so no rank waits for ever (distributed: those of its rank; the comm's abort tells the
+ * others), and tpp_executor_run returns that first failure with a
  * message that names rank, lane and action, such as "rank 1 lane 0, 1F3: ..." (stage 1, forward,
  * micro-batch 3). Only a TPP_ERR_ABORTED gives way to a later failure, which then tells why. A
  * callback that returns a positive status fails with TPP_ERR_INVALID. The comms are then of no
@@ -120,14 +124,15 @@ typedef struct tpp_run {
     uint32_t flags;               /**< 0 */
     const tpp_schedule *schedule; /**< finished */
     uint64_t step;                /**< counts the runs; part of every message's tag */
-    const tpp_run_rank *ranks;    /**< [pipeline ranks * lanes]; not used by the simulator */
-    int32_t lanes;                /**< >= 1; 0: 1 */
-    tpp_dtype message_dtype;      /**< of what flows between stages */
-    int64_t message_count;        /**< elements of it, >= 0 */
-    void *memory;                 /**< tpp_run_query tells how much; aligned to 64 */
+    /** [pipeline ranks * lanes], distributed [lanes]; not used by the simulator */
+    const tpp_run_rank *ranks;
+    int32_t lanes;           /**< >= 1; 0: 1 */
+    tpp_dtype message_dtype; /**< of what flows between stages */
+    int64_t message_count;   /**< elements of it, >= 0 */
+    void *memory;            /**< tpp_executor_query tells how much; aligned to 64 */
     int64_t memory_bytes;
     /** filled with one event per compute action and per receive that took time; at least
-     * ranks * lanes rows (simulator: ranks); NULL: none */
+     * ranks * lanes rows (simulator: ranks, distributed: lanes); NULL: none */
     tpp_trace *trace;
 } tpp_run;
 
@@ -139,9 +144,10 @@ typedef struct tpp_run_report {
     double work;          /**< largest sum of compute times of a row */
     double bubble_global; /**< largest (makespan - work of the row) over rows */
     double bubble_span;   /**< largest (last end - first start - work) over rows */
-    /** caller's array [ranks * lanes], filled (simulator: the first `ranks`); NULL: not wanted */
+    /** caller's array [ranks * lanes], filled (simulator: the first `ranks`), distributed [lanes];
+     * NULL: not wanted */
     double *row_work;
-    /** caller's array [ranks * lanes]: most stash slots in use at once; NULL: not wanted */
+    /** caller's array, as long: most stash slots in use at once; NULL: not wanted */
     int32_t *row_peak;
     int32_t failed_rank; /**< of a run that failed in an action: where; else -1 */
     int32_t failed_lane; /**< -1 likewise, as the next two */
@@ -169,10 +175,16 @@ typedef struct tpp_sim_desc {
 /** Work for tpp_executor_each; returns TPP_OK or a failure. */
 typedef tpp_status (*tpp_each_fn)(void *arg, int32_t rank, int32_t lane);
 
+/** Flags of tpp_executor_ops. */
+enum {
+    /** run.ranks, run.trace and the report's arrays have run.lanes rows, those of one rank. */
+    TPP_EXECUTOR_OWN_ROWS = 1
+};
+
 /** An executor of the host. */
 typedef struct tpp_executor_ops {
     uint32_t size;
-    uint32_t flags; /**< 0 */
+    uint32_t flags; /**< TPP_EXECUTOR_... */
     /** Follow run->schedule. It, run->lanes (>= 1) and run->message_count were checked before; the
      * rest is as the caller gave it. Fill *report, which the library has set to zero (failed_rank
      * to failed_micro to -1; the caller's arrays to zero as well). */
@@ -181,6 +193,8 @@ typedef struct tpp_executor_ops {
      * after the other on the caller's thread (fn must then not communicate at all). */
     tpp_status (*each)(void *ctx, int32_t ranks, int32_t lanes, tpp_each_fn fn, void *arg);
     void (*destroy)(void *ctx); /**< NULL: nothing to free */
+    /** Bytes of run->memory that run needs, into *bytes; NULL: none. */
+    tpp_status (*query)(void *ctx, const tpp_run *run, int64_t *bytes);
 } tpp_executor_ops;
 
 /**
@@ -220,6 +234,21 @@ TPP_API tpp_status tpp_executor_threads_create(tpp_executor **out, int32_t ranks
                                                const tpp_allocator *allocator);
 
 /**
+ * One pipeline rank; the others run executors of their own, over comms of the same group. Lane 0
+ * runs on the caller's thread, each other lane on a thread of its own.
+ *
+ * @param rank  >= 0, the rank of run.ranks[].comm; runs must have more ranks.
+ * @param lanes >= 1; runs must have as many.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_NO_MEMORY (also when the system has no more threads).
+ *
+ * Memory: threads live until destroy and sleep between runs. Comm: a failure on this rank ends the
+ * others as soon as the transport's abort reaches them, else by the deadline of their waits.
+ * Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_distributed_create(tpp_executor **out, int32_t rank, int32_t lanes,
+                                                   const tpp_allocator *allocator);
+
+/**
  * The host's executor.
  *
  * @param ops copied; run must be set. @param ctx first argument of its functions.
@@ -230,8 +259,17 @@ TPP_API tpp_status tpp_executor_create(tpp_executor **out, const tpp_executor_op
                                        const tpp_allocator *allocator);
 
 /**
- * Bytes of run.memory that the built-in executors need. run.memory and run.trace are not looked at;
- * with run.ranks NULL the answer is for the simulator.
+ * Bytes of run.memory that this executor needs. run.ranks, run.memory and run.trace are not looked at.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; the failure of the host's ops.query. Threads: any.
+ *         Since: 0.1.
+ */
+TPP_API tpp_status tpp_executor_query(const tpp_executor *executor, const tpp_run *run,
+                                      int64_t *bytes);
+
+/**
+ * Bytes of run.memory that suffice for serial and threads, without an executor. run.memory and
+ * run.trace are not looked at; with run.ranks NULL the answer is for the simulator.
  *
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW. Threads: any. Since: 0.1.
  */
@@ -252,9 +290,11 @@ TPP_API tpp_status tpp_executor_run(tpp_executor *executor, const tpp_run *run,
 /**
  * Call fn once per rank and lane, on the thread that would walk it: for optimizer steps, for
  * initialisation, or to run layers without a pipeline. The lanes of a rank run at the same time and
- * may talk over their tensor-parallel group; fn must not wait for another pipeline rank's call.
+ * may talk over their tensor-parallel group; fn must not wait for another pipeline rank's call, unless
+ * all have threads of their own (threads). Distributed calls fn for its own rank alone, which may
+ * wait for the others.
  *
- * @param ranks,lanes >= 1, and those that the executor was made for.
+ * @param ranks,lanes >= 1, and those that the executor was made for (distributed: ranks > its rank).
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_OVERFLOW; else the failure of the lowest rank and lane
  *         that failed, with its message (all are called; nothing is aborted). Since: 0.1.
  */

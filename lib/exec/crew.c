@@ -2,7 +2,6 @@
 #include "exec/crew.h"
 
 #include "base/check.h"
-#include "exec/run_check.h"
 
 typedef struct crew {
     tpp_allocator allocator;
@@ -18,19 +17,38 @@ static tpp_status check_size(const crew *c, int32_t ranks, int32_t lanes) {
     if (c->desc.ranks > 0 && ranks != c->desc.ranks)
         return tpp__fail(TPP_ERR_INVALID, "ranks = %d; the executor was made for %d", ranks,
                          c->desc.ranks);
+    if (c->desc.own >= ranks)
+        return tpp__fail(TPP_ERR_INVALID, "ranks = %d; the executor was made for rank %d", ranks,
+                         c->desc.own);
     return TPP_OK;
+}
+
+static tpp__run_part part_of(const crew *c, int32_t ranks) {
+    return c->desc.own == TPP__CREW_ALL ? (tpp__run_part){0, ranks}
+                                        : (tpp__run_part){c->desc.own, 1};
+}
+
+static tpp_status query(void *ctx, const tpp_run *given, int64_t *bytes) {
+    crew *c = ctx;
+    tpp_run own;
+    tpp_schedule_info info;
+    tpp_status status = tpp__run_read(&own, &info, given);
+    if (status == TPP_OK)
+        status = check_size(c, info.ranks, own.lanes);
+    return status < 0 ? status : tpp__walk_bytes(&own, &info, part_of(c, info.ranks), bytes);
 }
 
 static tpp_status run(void *ctx, const tpp_run *given, tpp_run_report *report) {
     crew *c = ctx;
     tpp_run own;
     tpp_schedule_info info;
-    tpp__walk walk = {.failure = {.lock = TPP__LOCK_INIT}};
+    tpp__walk walk = {
+        .origin = c->origin, .workers = c->desc.workers, .failure = {.lock = TPP__LOCK_INIT}};
     tpp_status status = tpp__run_read(&own, &info, given);
     if (status == TPP_OK)
         status = check_size(c, info.ranks, own.lanes);
     if (status == TPP_OK)
-        status = tpp__walk_begin(&walk, &own, &info, c->desc.workers, c->origin);
+        status = tpp__walk_begin(&walk, &own, &info, part_of(c, info.ranks));
     if (status < 0)
         return status;
     tpp__pool_run(c->pool, c->desc.play, &walk);
@@ -42,6 +60,7 @@ static tpp_status run(void *ctx, const tpp_run *given, tpp_run_report *report) {
 typedef struct each_job {
     tpp_each_fn fn;
     void *arg;
+    int32_t first; /* rank */
     int32_t rows;
     int32_t lanes;
     int32_t workers;
@@ -50,7 +69,7 @@ typedef struct each_job {
 static void call_own(void *arg, int32_t worker) {
     const each_job *job = arg;
     for (int32_t row = worker; row < job->rows; row += job->workers)
-        job->fn(job->arg, row / job->lanes,
+        job->fn(job->arg, job->first + row / job->lanes,
                 row % job->lanes); /* tpp_executor_each keeps the failures */
 }
 
@@ -59,9 +78,19 @@ static tpp_status each(void *ctx, int32_t ranks, int32_t lanes, tpp_each_fn fn, 
     tpp_status status = check_size(c, ranks, lanes);
     if (status < 0)
         return status;
-    each_job job = {fn, arg, ranks * lanes, lanes, c->desc.workers};
+    tpp__run_part part = part_of(c, ranks);
+    each_job job = {fn, arg, part.first, part.count * lanes, lanes, c->desc.workers};
     tpp__pool_run(c->pool, call_own, &job);
     return TPP_OK;
+}
+
+void tpp__crew_play_one(void *arg, int32_t row) {
+    tpp__walk *walk = arg;
+    tpp__walker *w = &walk->walker[row];
+    tpp_message_set("");
+    tpp__walker_enter(w);
+    tpp__walker_advance(w);
+    tpp__walker_leave(w);
 }
 
 /* --- Life ------------------------------------------------------------------------------------- */
@@ -86,7 +115,13 @@ tpp_status tpp__crew_create(tpp_executor **out, const tpp__crew_desc *desc,
     status = tpp__pool_create(&c->pool, desc->workers, &own);
     if (status == TPP_OK) {
         const tpp_executor_ops ops = {
-            .size = sizeof ops, .run = run, .each = each, .destroy = destroy};
+            .size = sizeof ops,
+            .flags = desc->own == TPP__CREW_ALL ? 0 : TPP_EXECUTOR_OWN_ROWS,
+            .run = run,
+            .each = each,
+            .destroy = destroy,
+            .query = query,
+        };
         status = tpp_executor_create(out, &ops, c, allocator);
     }
     if (status < 0)

@@ -23,7 +23,7 @@ tpp_status tpp_executor_create(tpp_executor **out, const tpp_executor_ops *ops, 
     *out = NULL;
     tpp_executor_ops table;
     tpp_allocator own;
-    tpp_status status = tpp__sized_read(&table, sizeof table, 0, ops, "ops");
+    tpp_status status = tpp__sized_read(&table, sizeof table, TPP_EXECUTOR_OWN_ROWS, ops, "ops");
     if (status == TPP_OK && !table.run)
         status = tpp__fail(TPP_ERR_INVALID, "ops.run is NULL; it must be set");
     if (status == TPP_OK)
@@ -56,7 +56,23 @@ tpp_status tpp_run_query(const tpp_run *run, int64_t *bytes) {
     tpp_status status = tpp__run_read(&own, &info, run);
     if (status < 0)
         return status;
-    return own.ranks ? tpp__walk_bytes(&own, &info, bytes) : tpp__sim_bytes(&info, bytes);
+    const tpp__run_part all = {0, info.ranks};
+    return own.ranks ? tpp__walk_bytes(&own, &info, all, bytes) : tpp__sim_bytes(&info, bytes);
+}
+
+tpp_status tpp_executor_query(const tpp_executor *executor, const tpp_run *run, int64_t *bytes) {
+    tpp_run own;
+    tpp_schedule_info info;
+    if (!executor || !bytes)
+        return tpp__fail(TPP_ERR_INVALID, "%s is NULL", executor ? "bytes" : "executor");
+    *bytes = 0;
+    tpp_status status = tpp__run_read(&own, &info, run);
+    if (status == TPP_OK && executor->ops.query)
+        status = executor->ops.query(executor->ctx, &own, bytes);
+    if (status > 0)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "ops.query returned %d; it must return TPP_OK or a failure", status);
+    return status;
 }
 
 /* Walkers clear the message of their thread, to tell a callback's sentence from an older one; a
@@ -102,7 +118,8 @@ static tpp_status dispatch(tpp_executor *executor, const tpp_run *run, tpp_run_r
     tpp_status status = tpp__run_read(&own, &info, run);
     if (status < 0)
         return status;
-    clear_rows(report, info.ranks * own.lanes);
+    bool alone = (executor->ops.flags & TPP_EXECUTOR_OWN_ROWS) != 0;
+    clear_rows(report, (alone ? 1 : info.ranks) * own.lanes);
     status = executor->ops.run(executor->ctx, &own, report);
     if (status > 0)
         return tpp__fail(TPP_ERR_INVALID, "ops.run returned %d; it must return TPP_OK or a failure",

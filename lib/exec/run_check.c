@@ -58,7 +58,7 @@ tpp_status tpp__run_check_message(const tpp_run *run, const tpp_schedule_info *i
     return TPP_OK;
 }
 
-static tpp_status check_ops(const tpp_run *run, int32_t row, uint32_t used) {
+static tpp_status check_ops(const tpp_run *run, int32_t row, int32_t rank, uint32_t used) {
     char name[64];
     tpp_stage_ops ops;
     snprintf(name, sizeof name, "run.ranks[%d].ops", row);
@@ -78,14 +78,13 @@ static tpp_status check_ops(const tpp_run *run, int32_t row, uint32_t used) {
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         if ((used & (1u << slots[i].op)) && !slots[i].set)
             return tpp__fail(TPP_ERR_INVALID, "%s->%s is NULL; the schedule of rank %d has %s",
-                             name, slots[i].field, row / run->lanes, tpp__op_name(slots[i].op));
+                             name, slots[i].field, rank, tpp__op_name(slots[i].op));
     }
     return TPP_OK;
 }
 
-static tpp_status check_comm(const tpp_run *run, int32_t row, int32_t ranks) {
+static tpp_status check_comm(const tpp_run *run, int32_t row, int32_t rank, int32_t ranks) {
     const tpp_comm *comm = run->ranks[row].comm;
-    int32_t rank = row / run->lanes;
     if (ranks == 1)
         return TPP_OK;
     if (!comm)
@@ -99,17 +98,19 @@ static tpp_status check_comm(const tpp_run *run, int32_t row, int32_t ranks) {
     return TPP_OK;
 }
 
-tpp_status tpp__run_check_ranks(const tpp_run *run, const tpp_schedule_info *info) {
+tpp_status tpp__run_check_ranks(const tpp_run *run, const tpp_schedule_info *info,
+                                tpp__run_part part) {
     if (!run->ranks)
         return tpp__fail(TPP_ERR_INVALID,
                          "run.ranks is NULL; it must have %d entries (%d ranks x %d lanes)",
-                         info->ranks * run->lanes, info->ranks, run->lanes);
-    for (int32_t rank = 0; rank < info->ranks; rank++) {
+                         part.count * run->lanes, part.count, run->lanes);
+    for (int32_t i = 0; i < part.count; i++) {
+        int32_t rank = part.first + i;
         uint32_t used = tpp__run_survey(run->schedule, rank).ops;
-        for (int32_t row = rank * run->lanes; row < (rank + 1) * run->lanes; row++) {
-            tpp_status status = check_ops(run, row, used);
+        for (int32_t row = i * run->lanes; row < (i + 1) * run->lanes; row++) {
+            tpp_status status = check_ops(run, row, rank, used);
             if (status == TPP_OK)
-                status = check_comm(run, row, info->ranks);
+                status = check_comm(run, row, rank, info->ranks);
             if (status < 0)
                 return status;
         }

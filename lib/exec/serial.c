@@ -50,6 +50,7 @@ tpp_status tpp_executor_serial_create(tpp_executor **out, int32_t lanes,
     *out = NULL;
     if (lanes < 1)
         return tpp__fail(TPP_ERR_INVALID, "lanes = %d; it must be at least 1", lanes);
-    const tpp__crew_desc desc = {.lanes = lanes, .workers = lanes, .play = play};
+    const tpp__crew_desc desc = {
+        .lanes = lanes, .own = TPP__CREW_ALL, .workers = lanes, .play = play};
     return tpp__crew_create(out, &desc, allocator);
 }

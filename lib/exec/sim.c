@@ -248,6 +248,14 @@ static void set_costs(sim *s, const tpp_sim_desc *d) {
     }
 }
 
+static tpp_status query(void *ctx, const tpp_run *given, int64_t *bytes) {
+    tpp_run own;
+    tpp_schedule_info info;
+    (void)ctx;
+    tpp_status status = tpp__run_read(&own, &info, given);
+    return status < 0 ? status : tpp__sim_bytes(&info, bytes);
+}
+
 static void destroy(void *ctx) {
     sim *s = ctx;
     tpp_allocator allocator = s->allocator;
@@ -279,7 +287,8 @@ tpp_status tpp_executor_sim_create(tpp_executor **out, const tpp_sim_desc *desc)
     s->stages = d.stages;
     s->latency = d.latency;
     set_costs(s, &d);
-    const tpp_executor_ops ops = {.size = sizeof ops, .run = run, .destroy = destroy};
+    const tpp_executor_ops ops = {
+        .size = sizeof ops, .run = run, .destroy = destroy, .query = query};
     status = tpp_executor_create(out, &ops, s, d.allocator);
     if (status < 0)
         destroy(s);

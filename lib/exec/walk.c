@@ -39,7 +39,7 @@ static void cut_walker(tpp__walk *walk, tpp__arena *arena, int32_t row, int32_t 
     *w = (tpp__walker){.walk = walk,
                        .comm = given->comm,
                        .ctx = given->ctx,
-                       .rank = row / run->lanes,
+                       .rank = walk->part.first + row / run->lanes,
                        .lane = row % run->lanes,
                        .slots = slots,
                        .slot = slot,
@@ -56,10 +56,12 @@ static void cut(tpp__walk *walk, tpp__arena *arena) {
     walk->chunk_of = tpp__arena_take(arena, walk->info.stages, sizeof *walk->chunk_of);
     walk->row = tpp__arena_take(arena, walk->rows, sizeof *walk->row);
     walk->walker = tpp__arena_take(arena, walk->rows, sizeof *walk->walker);
-    for (int32_t rank = 0; rank < walk->info.ranks; rank++) {
-        int32_t slots = tpp__run_survey(run->schedule, rank).slots;
+    for (int32_t i = 0; i < walk->part.count; i++) {
+        int32_t slots = tpp__run_survey(run->schedule, walk->part.first + i).slots;
         for (int32_t lane = 0; lane < run->lanes; lane++)
-            cut_walker(walk, arena, rank * run->lanes + lane, slots);
+            cut_walker(walk, arena, i * run->lanes + lane, slots);
+    }
+    for (int32_t rank = 0; rank < walk->info.ranks; rank++) {
         for (int32_t c = 0; c < walk->info.chunks && arena->base; c++) {
             int32_t stage = tpp_schedule_stage_of(run->schedule, rank, c);
             if (stage >= 0)
@@ -68,11 +70,12 @@ static void cut(tpp__walk *walk, tpp__arena *arena) {
     }
 }
 
-tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, int64_t *bytes) {
+tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, tpp__run_part part,
+                           int64_t *bytes) {
     tpp_status status = tpp__run_check_message(run, info);
     if (status < 0)
         return status;
-    tpp__walk counted = {.run = *run, .info = *info, .rows = info->ranks * run->lanes};
+    tpp__walk counted = {.run = *run, .info = *info, .part = part, .rows = part.count * run->lanes};
     tpp__arena arena = tpp__arena_counting();
     cut(&counted, &arena);
     if (!tpp__arena_fits(&arena))
@@ -87,22 +90,21 @@ tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, in
 /* --- Life of a walk --------------------------------------------------------------------------- */
 
 tpp_status tpp__walk_begin(tpp__walk *walk, const tpp_run *run, const tpp_schedule_info *info,
-                           int32_t workers, double origin) {
+                           tpp__run_part part) {
     int64_t need = 0;
-    tpp_status status = tpp__run_check_ranks(run, info);
+    tpp_status status = tpp__run_check_ranks(run, info, part);
     if (status == TPP_OK)
-        status = tpp__run_check_trace(run, info->ranks * run->lanes);
+        status = tpp__run_check_trace(run, part.count * run->lanes);
     if (status == TPP_OK)
-        status = tpp__walk_bytes(run, info, &need);
+        status = tpp__walk_bytes(run, info, part, &need);
     if (status == TPP_OK)
         status = tpp__run_check_memory(run, need);
     if (status < 0)
         return status;
     walk->run = *run;
     walk->info = *info;
-    walk->origin = origin;
-    walk->workers = workers;
-    walk->rows = info->ranks * run->lanes;
+    walk->part = part;
+    walk->rows = part.count * run->lanes;
     tpp__arena arena = tpp__arena_over(run->memory, need);
     cut(walk, &arena);
     return TPP_OK;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/thread.h"
+#include "exec/run_check.h"
 #include "exec/run_report.h"
 
 /* A walk is one run of one schedule; a walker is one lane of one rank in it, and the only code
@@ -15,7 +16,10 @@
  *            schedule alone, never on how fast messages travel. So the threads of all lanes take
  *            the actions in the same order, and collectives inside the callbacks always meet.
  *
- * Worker w of n calls the walkers w, w + n, w + 2n, ... (row = rank * lanes + lane). */
+ *   distributed  as threads, with the walkers of one rank alone.
+ *
+ * Worker w of n calls the walkers w, w + n, w + 2n, ... Walker (r - part.first) * lanes + l is lane l
+ * of rank r. */
 
 enum { TPP__WALK_F = 0, TPP__WALK_B = 1 }; /* direction of a message */
 
@@ -69,10 +73,11 @@ typedef struct tpp__walk_failure {
 struct tpp__walk {
     tpp_run run; /* lanes >= 1 */
     tpp_schedule_info info;
-    double origin;     /* moment that the trace counts from */
-    int32_t workers;   /* threads that call walkers */
-    int32_t rows;      /* walkers: ranks * lanes */
-    int32_t *chunk_of; /* [stages] */
+    tpp__run_part part; /* ranks that are walked here */
+    double origin;      /* moment that the trace counts from */
+    int32_t workers;    /* threads that call walkers */
+    int32_t rows;       /* walkers: part.count * lanes */
+    int32_t *chunk_of;  /* [stages] */
     tpp__run_row *row;
     tpp__walker *walker;
     tpp__walk_failure failure;
@@ -85,10 +90,11 @@ static inline bool tpp__walk_plays_many(const tpp__walk *walk) {
 
 /* Check the run and cut its memory. `run` and `info` as tpp__run_read gave them. */
 tpp_status tpp__walk_begin(tpp__walk *walk, const tpp_run *run, const tpp_schedule_info *info,
-                           int32_t workers, double origin);
+                           tpp__run_part part);
 
 /* Bytes of run.memory that tpp__walk_begin needs. */
-tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, int64_t *bytes);
+tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, tpp__run_part part,
+                           int64_t *bytes);
 
 /* Fill the report; the walk's failure with its message, or TPP_OK. All walkers have left. */
 tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report);

@@ -190,6 +190,43 @@ static void test_short_report(void **state) {
     tpp_schedule_destroy(s);
 }
 
+/* Distributed: entry j of run.ranks is lane j of its rank, and so is row j of report and trace. */
+static void test_refused_alone(void **state) {
+    (void)state;
+    tpp_schedule *s = exec_schedule(TPP_SCHEDULE_1F1B, 3, 1, 4, 0);
+    tpp_trace *small;
+    exec_rig rig;
+    exec_rig_open(&rig, s, 2, EXEC_SERIAL, NULL);
+    tpp_executor_destroy(rig.executor);
+    exec_expect_ok(tpp_executor_distributed_create(&rig.executor, 1, 2, NULL));
+    refused(&rig, TPP_ERR_INVALID,
+            "run.ranks[0].comm is rank 0 of a group of 3; it must be rank 1");
+    rig.run.ranks = rig.ranks + 2;
+    rig.run.lanes = 1;
+    refused(&rig, TPP_ERR_INVALID, "lanes = 1; the executor was made for 2");
+    rig.run.lanes = 2;
+    exec_expect_ok(tpp_trace_create(&small, 1, 8, NULL));
+    rig.run.trace = small;
+    refused(&rig, TPP_ERR_INVALID, "run.trace has 1 rows; this run fills 2");
+    rig.run.trace = NULL;
+    tpp_trace_destroy(small);
+    tpp_stage_ops ops = exec_layer_ops;
+    ops.backward = NULL;
+    rig.ranks[3].ops = &ops;
+    rig.work[2] = 5;
+    refused(&rig, TPP_ERR_INVALID,
+            "run.ranks[1].ops->backward is NULL; the schedule of rank 1 has B");
+    assert_true(rig.work[2] == 5); /* not a row of its own */
+    rig.run.ranks = NULL;
+    refused(&rig, TPP_ERR_INVALID, "run.ranks is NULL; it must have 2 entries (1 ranks x 2 lanes)");
+    tpp_schedule *one = exec_schedule(TPP_SCHEDULE_1F1B, 1, 1, 4, 0);
+    rig.run.schedule = one;
+    refused(&rig, TPP_ERR_INVALID, "ranks = 1; the executor was made for rank 1");
+    tpp_schedule_destroy(one);
+    exec_rig_close(&rig);
+    tpp_schedule_destroy(s);
+}
+
 static void test_refused_creates(void **state) {
     tpp_executor *e = (tpp_executor *)state;
     tpp_executor_ops ops = {.size = sizeof ops};
@@ -204,6 +241,11 @@ static void test_refused_creates(void **state) {
     assert_int_equal(tpp_executor_threads_create(&e, 2, -1, NULL), TPP_ERR_INVALID);
     expect_part("lanes = -1");
     assert_int_equal(tpp_executor_threads_create(&e, 1 << 20, 1 << 20, NULL), TPP_ERR_OVERFLOW);
+    assert_int_equal(tpp_executor_distributed_create(NULL, 0, 1, NULL), TPP_ERR_INVALID);
+    assert_int_equal(tpp_executor_distributed_create(&e, -1, 1, NULL), TPP_ERR_INVALID);
+    expect_part("rank = -1");
+    assert_int_equal(tpp_executor_distributed_create(&e, 0, 0, NULL), TPP_ERR_INVALID);
+    expect_part("lanes = 0");
     assert_int_equal(tpp_executor_create(&e, &ops, NULL, NULL), TPP_ERR_INVALID);
     expect_part("ops.run is NULL");
     assert_int_equal(tpp_executor_create(&e, NULL, NULL, NULL), TPP_ERR_INVALID);
@@ -217,7 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_runs),          cmocka_unit_test(test_missing_halves),
         cmocka_unit_test(test_other_number_of_ranks), cmocka_unit_test(test_short_report),
-        cmocka_unit_test(test_refused_creates),
+        cmocka_unit_test(test_refused_creates),       cmocka_unit_test(test_refused_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,14 +34,16 @@ static tpp_status create_kind(tpp_executor **out, int kind, const tpp_allocator 
         return tpp_executor_sim_create(out, &d);
     case 1:
         return tpp_executor_serial_create(out, 2, a);
-    default:
+    case 2:
         return tpp_executor_threads_create(out, 3, 2, a);
+    default:
+        return tpp_executor_distributed_create(out, 1, 2, a);
     }
 }
 
 static void test_allocation_fails(void **state) {
     (void)state;
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
         tpp_executor *e = NULL;
         exec_memory m;
         tpp_status status = TPP_ERR_NO_MEMORY;
@@ -283,6 +285,78 @@ static void test_each(void **state) {
     }
 }
 
+/* Distributed calls for its own rank, each lane on the thread that would walk it. */
+static void test_each_of_one_rank(void **state) {
+    tpp_executor *e;
+    tally t = {.lanes = 2};
+    (void)state;
+    exec_expect_ok(create_kind(&e, 3, NULL));
+    exec_expect_ok(tpp_executor_each(e, 3, 2, count_call, &t));
+    for (int32_t row = 0; row < 16; row++)
+        assert_int_equal(atomic_load(&t.calls[row]), row / 2 == 1);
+    assert_true(pthread_equal(t.thread[2], pthread_self()));
+    assert_false(pthread_equal(t.thread[3], pthread_self()));
+    t.failing = 1u << 3;
+    assert_int_equal(tpp_executor_each(e, 3, 2, count_call, &t), TPP_ERR_USER - 3);
+    expect_part("rank 1 lane 1: row 3 is ill");
+    assert_int_equal(tpp_executor_each(e, 1, 2, count_call, &t), TPP_ERR_INVALID);
+    expect_part("ranks = 1; the executor was made for rank 1");
+    tpp_executor_destroy(e);
+}
+
+/* Each executor tells its own need, a host's what it likes. */
+static tpp_status host_query(void *ctx, const tpp_run *run, int64_t *bytes) {
+    (void)ctx;
+    *bytes = 1000 + run->lanes;
+    return run->step == 7 ? TPP_PENDING : TPP_OK;
+}
+
+static void test_query(void **state) {
+    tpp_schedule *s = exec_schedule(TPP_SCHEDULE_1F1B, 3, 1, 4, 0);
+    tpp_run_rank none = {0};
+    tpp_run run = {.size = sizeof run, .schedule = s, .ranks = &none, .lanes = 2};
+    tpp_executor *e;
+    int64_t bytes, all, part;
+    (void)state;
+    run.message_count = 100, run.message_dtype = TPP_F64;
+    exec_expect_ok(tpp_run_query(&run, &all));
+    for (int kind = 1; kind < 4; kind++) {
+        exec_expect_ok(create_kind(&e, kind, NULL));
+        exec_expect_ok(tpp_executor_query(e, &run, &bytes));
+        if (kind < 3)
+            assert_int_equal(bytes, all);
+        part = bytes;
+        run.lanes = 3;
+        assert_int_equal(tpp_executor_query(e, &run, &bytes), TPP_ERR_INVALID);
+        expect_part("lanes = 3; the executor was made for 2");
+        run.lanes = 2;
+        tpp_executor_destroy(e);
+    }
+    /* rank 1 of 3 has 2 of the 6 slots */
+    assert_true(part > 2 * 2 * 4 * 832 && part < all / 2);
+    run.ranks = NULL, run.lanes = 1;
+    exec_expect_ok(tpp_run_query(&run, &all));
+    exec_expect_ok(create_kind(&e, 0, NULL));
+    exec_expect_ok(tpp_executor_query(e, &run, &bytes));
+    assert_int_equal(bytes, all);
+    assert_int_equal(tpp_executor_query(e, &run, NULL), TPP_ERR_INVALID);
+    assert_int_equal(tpp_executor_query(NULL, &run, &bytes), TPP_ERR_INVALID);
+    assert_int_equal(tpp_executor_query(e, NULL, &bytes), TPP_ERR_INVALID);
+    tpp_executor_destroy(e);
+    tpp_executor_ops ops = {.size = sizeof ops, .run = host_run};
+    for (int told = 0; told < 2; told++) {
+        ops.query = told ? host_query : NULL;
+        exec_expect_ok(tpp_executor_create(&e, &ops, NULL, NULL));
+        exec_expect_ok(tpp_executor_query(e, &run, &bytes));
+        assert_int_equal(bytes, told ? 1001 : 0);
+        run.step = 7;
+        assert_int_equal(tpp_executor_query(e, &run, &bytes), told ? TPP_ERR_INVALID : TPP_OK);
+        run.step = 0;
+        tpp_executor_destroy(e);
+    }
+    tpp_schedule_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocation_fails),
@@ -291,6 +365,8 @@ int main(void) {
         cmocka_unit_test(test_host_executor),
         cmocka_unit_test(test_each),
         cmocka_unit_test(test_each_meets),
+        cmocka_unit_test(test_each_of_one_rank),
+        cmocka_unit_test(test_query),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,10 +47,12 @@ static void run_over_both(const tpp_schedule *s) {
     run_over(lazy, s, 1, EXEC_SERIAL);
     run_over(lazy, s, 2, EXEC_SERIAL);
     run_over(lazy, s, 1, EXEC_THREADS);
+    run_over(lazy, s, 1, EXEC_DISTRIBUTED);
     for (int i = 0; i < 4; i++) {
         run_over(shuffled, s, 1, EXEC_SERIAL);
         run_over(shuffled, s, 2, EXEC_SERIAL);
         run_over(shuffled, s, 1, EXEC_THREADS);
+        run_over(shuffled, s, 1, EXEC_DISTRIBUTED);
     }
 }
 
@@ -121,6 +123,7 @@ static void test_lost(void **state) {
             for (lose = 0; lose < 4; lose += 3) {
                 lose_one(EXEC_SERIAL);
                 lose_one(EXEC_THREADS);
+                lose_one(EXEC_DISTRIBUTED);
             }
         }
     }
@@ -161,6 +164,7 @@ static void test_failing_sends(void **state) {
             for (cut_send = 0; cut_send < 4 * (p - 1); cut_send++) {
                 cut_one(s, EXEC_SERIAL);
                 cut_one(s, EXEC_THREADS);
+                cut_one(s, EXEC_DISTRIBUTED);
             }
         }
         tpp_schedule_destroy(s);

@@ -14,23 +14,23 @@
 
 enum { HANGS = 10 }; /* seconds: then the run is taken to hang, and the alarm ends the program */
 
-/* Two steps on both executors: right values, and the same ones down to the order of summation. */
+/* Two steps on all executors: right values, and the same ones down to the order of summation. */
 static void compare(const tpp_schedule *s, int32_t lanes) {
-    exec_rig serial, threads;
+    exec_rig rigs[3];
     alarm(HANGS);
-    exec_rig_open(&serial, s, lanes, EXEC_SERIAL, NULL);
-    exec_rig_open(&threads, s, lanes, EXEC_THREADS, NULL);
+    for (int32_t kind = EXEC_SERIAL; kind <= EXEC_DISTRIBUTED; kind++)
+        exec_rig_open(&rigs[kind - EXEC_SERIAL], s, lanes, kind, NULL);
     for (uint64_t step = 0; step < 2; step++) {
-        exec_expect_ok(exec_rig_step(&serial));
-        exec_rig_check(&serial, step);
-        exec_expect_ok(exec_rig_step(&threads));
-        exec_rig_check(&threads, step);
-        for (int32_t row = 0; row < serial.rows; row++)
-            assert_memory_equal(serial.layers[row].chain, threads.layers[row].chain,
-                                (size_t)serial.info.stages * 8);
+        for (int i = 0; i < 3; i++) {
+            exec_expect_ok(exec_rig_step(&rigs[i]));
+            exec_rig_check(&rigs[i], step);
+            for (int32_t row = 0; row < rigs[0].rows; row++)
+                assert_memory_equal(rigs[0].layers[row].chain, rigs[i].layers[row].chain,
+                                    (size_t)rigs[0].info.stages * 8);
+        }
     }
-    exec_rig_close(&serial);
-    exec_rig_close(&threads);
+    for (int i = 0; i < 3; i++)
+        exec_rig_close(&rigs[i]);
     alarm(0);
 }
 
@@ -116,7 +116,7 @@ static void test_halves_and_placements(void **state) {
 static void test_empty_messages(void **state) {
     (void)state;
     tpp_schedule *s = exec_schedule(TPP_SCHEDULE_1F1B, 3, 1, 5, 0);
-    for (int32_t kind = EXEC_SERIAL; kind <= EXEC_THREADS; kind++) {
+    for (int32_t kind = EXEC_SERIAL; kind <= EXEC_DISTRIBUTED; kind++) {
         exec_rig rig;
         exec_rig_open(&rig, s, 1, kind, NULL);
         rig.count = rig.run.message_count = 0;

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "support/exec_ranks.h"
+
 void exec_expect_ok(tpp_status status) {
     if (status != TPP_OK)
         fail_msg("%s: %s", tpp_status_name(status), tpp_message());
@@ -61,6 +63,8 @@ void exec_rig_open(exec_rig *rig, const tpp_schedule *schedule, int32_t lanes, e
         (tpp_run_report){.size = sizeof rig->report, .row_work = rig->work, .row_peak = rig->peak};
     if (kind == EXEC_SERIAL)
         exec_expect_ok(tpp_executor_serial_create(&rig->executor, lanes, NULL));
+    else if (kind == EXEC_DISTRIBUTED)
+        exec_expect_ok(exec_ranks_create(&rig->executor, rig->info.ranks, lanes));
     else
         exec_expect_ok(tpp_executor_threads_create(&rig->executor, rig->info.ranks, lanes, NULL));
 }

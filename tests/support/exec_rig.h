@@ -18,7 +18,11 @@
 enum { EXEC_MOST_ROWS = 32, EXEC_MOST_COUNT = 8 };
 
 typedef int32_t exec_kind;
-enum { EXEC_SERIAL = 1, EXEC_THREADS = 2 };
+enum {
+    EXEC_SERIAL = 1,
+    EXEC_THREADS = 2,
+    EXEC_DISTRIBUTED = 3 /* one for each rank, as exec_ranks.h plays them */
+};
 
 typedef struct exec_stash exec_stash;
 

@@ -52,7 +52,10 @@ enum {
     TPP_OP_RECV_F = 17, /**< receive the stage's input */
     /** post the gradient of the stage's input to the rank of the stage before */
     TPP_OP_SEND_B = 18,
-    TPP_OP_RECV_B = 19 /**< receive the gradient of the stage's output */
+    TPP_OP_RECV_B = 19, /**< receive the gradient of the stage's output */
+    /** a rank's optimizer step, after all its actions: never in a schedule, only in what the
+     * simulator tells (exec.h) */
+    TPP_OP_STEP = 32
 };
 
 /**

@@ -155,21 +155,71 @@ typedef struct tpp_run_report {
     int32_t failed_micro;
     tpp_op failed_op;   /**< 0 likewise */
     uint32_t reserved0; /**< 0 */
+    /** caller's array [ranks * lanes]: most bytes held at once, tpp_sim_desc.memory_state included;
+     * 0 from executors other than the simulator; NULL: not wanted */
+    double *row_memory;
+    /** caller's array [ranks * lanes]: most chunk forwards held at once from F to B or I, as
+     * row_peak counts them to B or W; NULL: not wanted */
+    int32_t *row_peak_input;
+    /** caller's array: a critical path, from the first moment to the makespan (simulator only; see
+     * tpp_executor_sim_create); NULL: not wanted */
+    tpp_event *path;
+    int64_t path_room;  /**< entries of path; tpp_schedule_info.actions + ranks always suffice */
+    int64_t path_count; /**< events of the path; of more than path_room, path has the first ones */
+    /** from one step to the next: the makespan if ranks wait for each other before the optimizer
+     * step (TPP_SIM_BARRIER), else the longest span of a row, first start to last end, as
+     * zero-bubble papers count; 0 when nothing ran */
+    double period;
 } tpp_run_report;
 
-/** Costs for the simulator. Arrays have one number per virtual stage and are copied. */
+/* tpp_sim_desc.flags */
+/** A message occupies its rank as well as its link: what the rank does next begins when the message
+ * has left. Without send_forward and send_backward it changes nothing. */
+#define TPP_SIM_BLOCKING 1
+/** The optimizer steps begin when all ranks have ended (and sent, if that blocks): ranks wait for
+ * each other, as for the norm of all gradients. Without it a rank steps when it has ended. */
+#define TPP_SIM_BARRIER 2
+/** Between two stages that are different chunks of their ranks, only micro-batches whose number the
+ * ranks divide wait for each other. Not a machine that can be built: it is how the published
+ * figures of interleaved 1F1B in the zero-bubble paper (Qi et al. 2023) were computed. */
+#define TPP_SIM_PAPER_EDGES 4
+
+/**
+ * Costs for the simulator. Arrays have one number per virtual stage, >= 0, and are copied; so a
+ * chunk of a rank has its own. Time is in any unit, memory in bytes or any other one.
+ */
 typedef struct tpp_sim_desc {
     uint32_t size;
-    uint32_t flags;                /**< 0 */
+    uint32_t flags;                /**< TPP_SIM_... or 0 */
     int32_t stages;                /**< entries of the arrays */
     uint32_t reserved0;            /**< 0 */
     const double *forward;         /**< time of F, >= 0; required */
     const double *backward;        /**< time of B; NULL: input + weight, then required */
     const double *backward_input;  /**< time of I; NULL: half of backward */
     const double *backward_weight; /**< time of W; NULL: half of backward */
-    /** from the end of an action to its result on another rank; does not occupy either */
+    /** time that a message is under way, from its end on the sender's link to its arrival; occupies
+     * neither rank nor link; 0: none */
     double latency;
     const tpp_allocator *allocator; /**< NULL: malloc */
+    /** what a micro-batch holds from the start of F to the end of B or I; NULL: nothing */
+    const double *memory;
+    /** what it holds from the end of I to the end of W; NULL: as `memory` */
+    const double *memory_weight;
+    const double *memory_state; /**< what a stage holds always; NULL: nothing */
+    /** time of an overlapped pair (TPP_ACTION_FUSED) whose F is of this stage; NULL: the F's and
+     * the B's time together */
+    const double *fused;
+    /** time that the output of a stage occupies the link to the rank of the next one, bytes by
+     * bandwidth. From one rank to another there is one link (there and back are two), which carries
+     * one message after the other in the order of the actions that made them. NULL: 0 */
+    const double *send_forward;
+    const double *send_backward; /**< the same of the gradient that a stage sends back; NULL: 0 */
+    /** latency between a stage and the next one, both ways; the last stage's is not used; NULL:
+     * `latency` everywhere, else that is not used */
+    const double *edge_latency;
+    /** time of a stage's optimizer step, after all actions of its rank; NULL: there is none, and a
+     * run ends with its last action */
+    const double *optimizer;
 } tpp_sim_desc;
 
 /** Work for tpp_executor_each; returns TPP_OK or a failure. */
@@ -198,13 +248,32 @@ typedef struct tpp_executor_ops {
 } tpp_executor_ops;
 
 /**
- * The simulator: follows the schedule with given costs. Linear in the number of actions.
+ * The simulator: follows the schedule with given costs. Linear in the number of actions. It knows
+ * every schedule that can be finished: halves, overlapped pairs, two directions, forward alone.
+ *
+ * An action starts when its rank is free and all it needs has arrived; an overlapped pair when all
+ * that both need has, and its two events have the same times. A result leaves when its action ends,
+ * wherever the SEND stands. Optimizer steps are part of makespan, spans and work.
+ *
+ * Bubbles are idle time of the rank that idles longest: bubble_global within the makespan,
+ * bubble_span within the rank's own span. A fraction of the total is bubble_global / makespan or
+ * bubble_span / period (no barrier), a fraction of the ideal is either / work.
+ *
+ * Path: events one after the other without a gap, from 0 to the makespan, each the reason why the
+ * next one starts no earlier. F, B, I, W stand for actions (of an overlapped pair both events);
+ * SEND_F and SEND_B for messages, with the sending stage and rank and the peer, from when the link
+ * is theirs to their arrival, or to when the link, or the rank, is free again, if that is the
+ * reason; TPP_OP_STEP for the optimizer step of a rank. Messages that take no time are left out.
+ * Where there are several such paths, the one that stays longest on the rank, from the end.
  *
  * @return TPP_OK; TPP_ERR_INVALID (a cost negative or not finite: names it); TPP_ERR_TOO_NEW;
  *         TPP_ERR_NO_MEMORY.
  *
- * Running it needs memory as tpp_run_query says for run.ranks = NULL; run with another number of
- * stages is TPP_ERR_INVALID.
+ * Running it needs memory as tpp_run_query says for run.ranks = NULL: 40 bytes a stage and
+ * micro-batch (of which 24 are touched only for report.path), 104 a stage and 96 a rank, each array
+ * rounded up to 64 bytes; with costs or without, since the query does not know them. Ten million
+ * actions F and B thus need 200 MB, beside the schedule's own 24 bytes an action. Run with another
+ * number of stages is TPP_ERR_INVALID.
  * Memory: destroy with tpp_executor_destroy. Threads: any. Since: 0.1.
  */
 TPP_API tpp_status tpp_executor_sim_create(tpp_executor **out, const tpp_sim_desc *desc);

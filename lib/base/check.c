@@ -114,6 +114,8 @@ const char *tpp__op_name(tpp_op op) {
         return "SEND_B";
     case TPP_OP_RECV_B:
         return "RECV_B";
+    case TPP_OP_STEP:
+        return "STEP";
     default:
         return NULL;
     }

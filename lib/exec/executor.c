@@ -87,7 +87,7 @@ static void keep(kept_message *kept) {
 
 /* --- run -------------------------------------------------------------------------------------- */
 
-/* The caller's report holds two arrays for us; all else is ours to set. */
+/* The caller's report holds arrays for us; all else is ours to set. */
 static tpp_status read_report(tpp_run_report *out, const tpp_run_report *in) {
     tpp_run_report given = {0};
     if (in) {
@@ -101,7 +101,14 @@ static tpp_status read_report(tpp_run_report *out, const tpp_run_report *in) {
                             .failed_rank = -1,
                             .failed_lane = -1,
                             .failed_stage = -1,
-                            .failed_micro = -1};
+                            .failed_micro = -1,
+                            .row_memory = given.row_memory,
+                            .row_peak_input = given.row_peak_input,
+                            .path = given.path,
+                            .path_room = given.path_room};
+    if (given.path && given.path_room < 0)
+        return tpp__fail(TPP_ERR_INVALID, "report.path_room = %lld; it must be at least 0",
+                         (long long)given.path_room);
     return TPP_OK;
 }
 
@@ -110,6 +117,10 @@ static void clear_rows(const tpp_run_report *report, int32_t rows) {
         report->row_work[r] = 0;
     for (int32_t r = 0; r < rows && report->row_peak; r++)
         report->row_peak[r] = 0;
+    for (int32_t r = 0; r < rows && report->row_memory; r++)
+        report->row_memory[r] = 0;
+    for (int32_t r = 0; r < rows && report->row_peak_input; r++)
+        report->row_peak_input[r] = 0;
 }
 
 static tpp_status dispatch(tpp_executor *executor, const tpp_run *run, tpp_run_report *report) {

@@ -3,19 +3,8 @@
 
 #include <math.h>
 
-void tpp__run_row_clear(tpp__run_row *row) {
-    *row = (tpp__run_row){.first = HUGE_VAL};
-}
-
-void tpp__run_row_add(tpp__run_row *row, const tpp_action *action, double start, double end) {
-    if (row->first > start)
-        row->first = start;
-    row->last = end;
-    row->work += end - start;
-    if (action->op == TPP_OP_F && ++row->used > row->peak)
-        row->peak = row->used;
-    if (action->op == TPP_OP_B || action->op == TPP_OP_W)
-        row->used--;
+void tpp__run_row_clear(tpp__run_row *row, bool forward_only) {
+    *row = (tpp__run_row){.first = HUGE_VAL, .forward_only = forward_only};
 }
 
 void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,
@@ -49,9 +38,14 @@ void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int3
         report->work = fmax(report->work, rows[r].work);
         report->bubble_global = fmax(report->bubble_global, report->makespan - rows[r].work);
         report->bubble_span = fmax(report->bubble_span, span - rows[r].work);
+        report->period = fmax(report->period, span);
         if (report->row_work)
             report->row_work[r] = rows[r].work;
         if (report->row_peak)
             report->row_peak[r] = rows[r].peak;
+        if (report->row_peak_input)
+            report->row_peak_input[r] = rows[r].peak_input;
+        if (report->row_memory)
+            report->row_memory[r] = rows[r].held_peak;
     }
 }

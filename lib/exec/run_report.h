@@ -12,14 +12,32 @@ typedef struct tpp__run_row {
     _Alignas(TPP__ALIGN) double first; /* start of its first action; > last: none yet */
     double last;                       /* end of its last action */
     double work;                       /* sum of its actions */
+    double held;                       /* bytes; the simulator's */
+    double held_peak;                  /* most of them at once */
     int32_t used;                      /* stash slots in use */
     int32_t peak;                      /* most of them at once */
+    int32_t used_input;                /* slots whose I or B is to come */
+    int32_t peak_input;                /* most of them at once */
+    bool forward_only;                 /* a slot is free again after F */
 } tpp__run_row;
 
-void tpp__run_row_clear(tpp__run_row *row);
+void tpp__run_row_clear(tpp__run_row *row, bool forward_only);
 
 /* Count a compute action. */
-void tpp__run_row_add(tpp__run_row *row, const tpp_action *action, double start, double end);
+static inline void tpp__run_row_add(tpp__run_row *row, const tpp_action *action, double start,
+                                    double end) {
+    if (row->first > start)
+        row->first = start;
+    row->last = end;
+    row->work += end - start;
+    if (action->op == TPP_OP_F) {
+        row->peak = ++row->used > row->peak ? row->used : row->peak;
+        row->peak_input = ++row->used_input > row->peak_input ? row->used_input : row->peak_input;
+    }
+    bool ends = action->op == TPP_OP_B || row->forward_only;
+    row->used -= ends || action->op == TPP_OP_W;
+    row->used_input -= ends || action->op == TPP_OP_I;
+}
 
 /* Put an action into a trace, if there is one. */
 void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,

@@ -48,7 +48,7 @@ static void cut_walker(tpp__walk *walk, tpp__arena *arena, int32_t row, int32_t 
     tpp__sized_read(&w->ops, sizeof w->ops, 0, given->ops, "ops"); /* was read once: cannot fail */
     w->actions = tpp_schedule_actions(run->schedule, w->rank, &w->count);
     memset(cells, 0, (size_t)cell_count * sizeof *cells);
-    tpp__run_row_clear(w->row);
+    tpp__run_row_clear(w->row, walk->info.forward_only);
 }
 
 static void cut(tpp__walk *walk, tpp__arena *arena) {

@@ -294,7 +294,17 @@ static void test_door(void **state) {
     x.latency = -1;
     expect_refused(&x, TPP_ERR_INVALID, "desc.latency = -1");
     x = d;
-    x.flags = 1;
+    x.memory = bad;
+    bad[1] = -3;
+    expect_refused(&x, TPP_ERR_INVALID, "desc.memory[1] = -3");
+    x = d;
+    x.send_backward = bad;
+    expect_refused(&x, TPP_ERR_INVALID, "desc.send_backward[1] = -3");
+    x = d;
+    x.edge_latency = bad;
+    expect_refused(&x, TPP_ERR_INVALID, "desc.edge_latency[1] = -3");
+    x = d;
+    x.flags = 8;
     expect_refused(&x, TPP_ERR_TOO_NEW, "desc.flags");
 }
 

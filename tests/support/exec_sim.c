@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,10 @@ void exec_sim_run(exec_sim *out, const tpp_schedule *schedule, const tpp_sim_des
     out->report.size = sizeof out->report;
     out->report.row_work = out->work;
     out->report.row_peak = out->peak;
+    out->report.row_peak_input = out->peak_input;
+    out->report.row_memory = out->memory;
+    out->report.path = out->path;
+    out->report.path_room = sizeof out->path / sizeof *out->path;
     check(tpp_schedule_query(schedule, &info));
     check(tpp_run_query(&run, &bytes));
     void *memory = aligned_alloc(64, (size_t)bytes);
@@ -63,6 +68,7 @@ void exec_sim_run(exec_sim *out, const tpp_schedule *schedule, const tpp_sim_des
     run.trace = out->trace;
     check(tpp_executor_sim_create(&e, desc));
     check(tpp_executor_run(e, &run, &out->report));
+    exec_sim_check_path(out);
     tpp_executor_destroy(e);
     free(memory);
 }
@@ -98,6 +104,20 @@ double exec_sim_end(const exec_sim *sim, tpp_op op, int32_t stage, int32_t micro
     }
     fail_msg("op %d of stage %d, micro-batch %d never ran", op, stage, micro);
     return 0;
+}
+
+void exec_sim_check_path(const exec_sim *sim) {
+    double now = 0;
+    assert_true(sim->report.path_count <= sim->report.path_room);
+    for (int64_t i = 0; i < sim->report.path_count; i++) {
+        const tpp_event *e = &sim->path[i];
+        bool pair = i > 0 && e->start == e[-1].start && e->row == e[-1].row;
+        if (e->start != now && !(pair && e->end == now))
+            fail_msg("event %lld of the path starts at %.17g, not %.17g", (long long)i, e->start,
+                     now);
+        now = e->end;
+    }
+    assert_near(now, sim->report.makespan, 0);
 }
 
 void exec_sim_free(exec_sim *sim) {

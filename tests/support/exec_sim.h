@@ -19,6 +19,9 @@ typedef struct exec_sim {
     tpp_run_report report;
     double work[8];
     int32_t peak[8];
+    int32_t peak_input[8];
+    double memory[8];
+    tpp_event path[1024];
     tpp_trace *trace;
 } exec_sim;
 
@@ -30,6 +33,9 @@ void exec_sim_equal(exec_sim *out, const tpp_schedule *schedule, double forward,
 
 /* When an action ended; fails the test if it never ran. */
 double exec_sim_end(const exec_sim *sim, tpp_op op, int32_t stage, int32_t micro);
+
+/* The events of the path follow each other without a gap, from 0 to the makespan. */
+void exec_sim_check_path(const exec_sim *sim);
 
 void exec_sim_free(exec_sim *sim);
 

@@ -81,13 +81,15 @@ typedef struct tpp_stage_call {
     int32_t chunk;        /**< which of the rank's chunks that is */
     int32_t micro;        /**< micro-batch */
     int32_t slot;         /**< stash slot, 0 .. slots of this rank - 1; the same from F to B or W */
-    const void *in;       /**< the stage's input; NULL for stage 0 */
-    void *out;            /**< F: the stage's output; NULL for the last stage */
-    const void *grad_out; /**< B, I, W: gradient of the output; NULL for the last stage */
-    void *grad_in;        /**< B, I: gradient of the input; NULL for stage 0 */
+    const void *in;       /**< the stage's input; NULL for the model's first stage */
+    void *out;            /**< F: the stage's output; NULL for the model's last stage */
+    const void *grad_out; /**< B, I, W: gradient of the output; NULL for the model's last stage */
+    void *grad_in;        /**< B, I: gradient of the input; NULL for the model's first stage */
     int64_t count;        /**< elements of each of these: run.message_count */
     tpp_dtype dtype;      /**< their type: run.message_dtype */
     uint32_t reserved0;   /**< 0 */
+    int32_t direction;    /**< 0; of a two-way schedule 0 or 1 */
+    int32_t model_stage;  /**< which stage of the model that is: stage mod depth */
 } tpp_stage_call;
 
 /** What a stage does. A negative return stops the run. Called on the walker's thread. */
@@ -107,6 +109,9 @@ typedef struct tpp_stage_ops {
     /** the run has failed: make a running callback fail soon; any thread, also before enter and
      * after leave; NULL: nothing */
     void (*abort)(void *ctx);
+    /** F and B of an overlapped pair as one (schedule.h): f with `out`, b with grad_out and grad_in,
+     * of two stages or micro-batches; NULL: forward(f), then backward(b) */
+    tpp_status (*forward_backward)(void *ctx, const tpp_stage_call *f, const tpp_stage_call *b);
 } tpp_stage_ops;
 
 /** One lane of one pipeline rank. Frozen: 32 bytes for ever. */

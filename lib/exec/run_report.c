@@ -7,6 +7,19 @@ void tpp__run_row_clear(tpp__run_row *row, bool forward_only) {
     *row = (tpp__run_row){.first = HUGE_VAL, .forward_only = forward_only};
 }
 
+void tpp__run_row_passed(tpp__run_row *row, const tpp_schedule *schedule, int32_t depth,
+                         const tpp_action *action) {
+    int32_t stage = action->stage, rank = tpp_schedule_rank_of(schedule, stage);
+    if ((stage + 1) % depth != 0 && tpp_schedule_rank_of(schedule, stage + 1) == rank) {
+        row->used++;
+        row->used_input++;
+    }
+    if (stage % depth != 0 && tpp_schedule_rank_of(schedule, stage - 1) == rank) {
+        row->used--;
+        row->used_input--;
+    }
+}
+
 void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,
                    double end) {
     if (!run->trace)

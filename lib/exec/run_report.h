@@ -18,7 +18,7 @@ typedef struct tpp__run_row {
     int32_t peak;                      /* most of them at once */
     int32_t used_input;                /* slots whose I or B is to come */
     int32_t peak_input;                /* most of them at once */
-    bool forward_only;                 /* a slot is free again after F */
+    bool forward_only;                 /* a slot is free again after F, see _passed */
 } tpp__run_row;
 
 void tpp__run_row_clear(tpp__run_row *row, bool forward_only);
@@ -38,6 +38,11 @@ static inline void tpp__run_row_add(tpp__run_row *row, const tpp_action *action,
     row->used -= ends || action->op == TPP_OP_W;
     row->used_input -= ends || action->op == TPP_OP_I;
 }
+
+/* After an F of a schedule without backwards: a next stage on the same rank still reads its slot, and
+ * the slot of a stage before on the same rank is free now. */
+void tpp__run_row_passed(tpp__run_row *row, const tpp_schedule *schedule, int32_t depth,
+                         const tpp_action *action);
 
 /* Put an action into a trace, if there is one. */
 void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,

@@ -132,6 +132,8 @@ static inline void follow(tpp__sim_run *s, int32_t rank, bool full) {
         }
         double end = start + duration(s, a, pair);
         tpp__run_row_add(row, a, start, end);
+        if (row->forward_only)
+            tpp__run_row_passed(row, s->run->schedule, s->info.depth, a);
         if (full)
             note(s, rank, a, start, end);
         if (pair) {

@@ -110,6 +110,15 @@ tpp_status tpp__walk_begin(tpp__walk *walk, const tpp_run *run, const tpp_schedu
     return TPP_OK;
 }
 
+/* As in the text form. */
+static void name_action(const tpp__walk_failure *failure, char *out, size_t bytes) {
+    const tpp_action *a = &failure->action, *b = &failure->second;
+    if (b->op)
+        snprintf(out, bytes, "(%dF%d;%dB%d)OVERLAP_F_B", a->stage, a->micro, b->stage, b->micro);
+    else
+        snprintf(out, bytes, "%d%s%d", a->stage, tpp__op_name(a->op), a->micro);
+}
+
 tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report) {
     tpp__walk_failure *failure = &walk->failure;
     tpp__run_report_fill(report, walk->row, walk->rows);
@@ -120,8 +129,9 @@ tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report) {
     report->failed_stage = failure->action.stage;
     report->failed_micro = failure->action.micro;
     report->failed_op = failure->action.op;
-    return tpp__fail(failure->status, "rank %d lane %d, %d%s%d: %s", failure->rank, failure->lane,
-                     failure->action.stage, tpp__op_name(failure->action.op), failure->action.micro,
+    char name[64];
+    name_action(failure, name, sizeof name);
+    return tpp__fail(failure->status, "rank %d lane %d, %s: %s", failure->rank, failure->lane, name,
                      failure->message);
 }
 
@@ -146,6 +156,7 @@ static void describe(tpp__walk_failure *f, const tpp__walker *w, const tpp_actio
     f->rank = w->rank;
     f->lane = w->lane;
     f->action = *a;
+    f->second = a->flags & TPP_ACTION_FUSED ? a[1] : (tpp_action){0};
     if (tpp_message()[0] != 0)
         snprintf(f->message, sizeof f->message, "%s", tpp_message());
     else

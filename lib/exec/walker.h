@@ -7,6 +7,8 @@
 #include "exec/run_check.h"
 #include "exec/run_report.h"
 
+#include <assert.h>
+
 /* A walk is one run of one schedule; a walker is one lane of one rank in it, and the only code
  * that interprets actions. The executors differ in who calls the walkers:
  *
@@ -67,6 +69,7 @@ typedef struct tpp__walk_failure {
     int32_t rank;
     int32_t lane;
     tpp_action action;
+    tpp_action second; /* of an overlapped pair that failed as one: its B; else op is 0 */
     char message[TPP__MESSAGE];
 } tpp__walk_failure;
 
@@ -99,7 +102,8 @@ tpp_status tpp__walk_bytes(const tpp_run *run, const tpp_schedule_info *info, tp
 /* Fill the report; the walk's failure with its message, or TPP_OK. All walkers have left. */
 tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report);
 
-/* Note a failure of `walker` at `action`, whose sentence is this thread's message; the first one
+/* Note a failure of `walker` at `action` (a fused F: and the B behind it, unless flags are cleared),
+ * whose sentence is this thread's message; the first one
  * stops the walk. Returns status. */
 tpp_status tpp__walk_fail(tpp__walk *walk, const tpp__walker *walker, const tpp_action *action,
                           tpp_status status);
@@ -116,6 +120,32 @@ tpp_status tpp__walker_advance(tpp__walker *w);
 /* Wait for the walker's own sends, also after a failure, and leave. All walkers of its worker
  * are at their end, or the walk has failed. */
 void tpp__walker_leave(tpp__walker *w);
+
+/* --- Between the parts of a walker --- */
+
+static inline tpp__walk_cell *tpp__walker_cell(const tpp__walker *w, int32_t chunk, int32_t micro) {
+    return &w->cells[(int64_t)chunk * w->walk->info.micros + micro];
+}
+
+static inline tpp__walk_slot *tpp__walker_slot(const tpp__walker *w, const tpp_action *a) {
+    assert(w->slot && a->slot >= 0 && a->slot < w->slots);
+    return &w->slot[a->slot];
+}
+
+/* Actions of the atom that begins at `a`: of an overlapped pair 2. */
+static inline int tpp__walker_atom(const tpp_action *a) {
+    return a->flags & TPP_ACTION_FUSED ? 2 : 1;
+}
+
+/* Put an action into the trace; times as tpp__now tells them. */
+void tpp__walker_note(tpp__walker *w, const tpp_action *a, double start, double end);
+
+/* Make sure that the message which left from a buffer of `slot` is gone; TPP_PENDING: another walker
+ * of the worker must receive it first. */
+tpp_status tpp__walker_vacate(tpp__walker *w, tpp__walk_slot *slot, int dir);
+
+/* Do the atom that begins at compute action `a` (walker_compute.c). */
+tpp_status tpp__walker_compute(tpp__walker *w, const tpp_action *a);
 
 /* Block until the request is over. Meanwhile the sends of the worker's walkers move on: a
  * transport may need to be asked for that (walker_wait.c). */

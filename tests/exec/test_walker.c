@@ -112,6 +112,45 @@ static void test_halves_and_placements(void **state) {
     }
 }
 
+/* Without backwards a slot is used again at once, also by the next stage of the same rank. */
+static void test_forward_only(void **state) {
+    static const char *const orders[] = {
+        "0F0 0F1 1F0 1F1\n",
+        "0F0 1F0 0F1 1F1\n2F0 2F1\n",
+        "0F0 0F1 2F0 2F1\n1F0 1F1 3F0 3F1\n",
+        "0F0 2F0 0F1 2F1\n1F0 3F0 1F1 3F1\n",
+        "0F0 0F1 0F2 3F0 3F1 3F2\n1F0 2F0 1F1 2F1 1F2 2F2\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        tpp_schedule *s = exec_schedule_text(orders[i]);
+        for (int32_t lanes = 1; lanes <= 2; lanes++)
+            compare(s, lanes);
+        int32_t peaks[8];
+        exec_sim sim;
+        exec_expect_ok(tpp_schedule_peaks(s, peaks));
+        exec_sim_equal(&sim, s, 1, 1, 1, 0);
+        for (int32_t r = 0; r < tpp_trace_rows(sim.trace); r++)
+            assert_int_equal(sim.peak[r], peaks[r]);
+        exec_sim_free(&sim);
+        tpp_schedule_destroy(s);
+    }
+    for (int32_t p = 1; p <= 6; p++) {
+        for (int32_t m = 1; m <= 7; m++)
+            compare_kind(TPP_SCHEDULE_FORWARD_ONLY, p, 1, m, 0);
+    }
+    tpp_schedule *s = exec_schedule(TPP_SCHEDULE_FORWARD_ONLY, 2, 1, 3, 0);
+    tpp_stage_ops ops = exec_layer_ops;
+    exec_rig rig;
+    ops.backward = ops.backward_input = ops.backward_weight = NULL;
+    exec_rig_open(&rig, s, 1, EXEC_THREADS, NULL);
+    rig.ranks[0].ops = rig.ranks[1].ops = &ops; /* nobody asks for more */
+    exec_expect_ok(exec_rig_step(&rig));
+    exec_rig_check(&rig, 0);
+    exec_rig_close(&rig);
+    tpp_schedule_destroy(s);
+}
+
 /* Messages of no elements are messages, too. */
 static void test_empty_messages(void **state) {
     (void)state;
@@ -165,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_interleaved),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_halves_and_placements),
+        cmocka_unit_test(test_forward_only),
         cmocka_unit_test(test_empty_messages),
         cmocka_unit_test(test_memory),
     };

@@ -53,7 +53,7 @@ static tpp_status meet(const exec_layer *l, const tpp_stage_call *c, int32_t op)
 }
 
 static tpp_status begin(exec_layer *l, const tpp_stage_call *c, int32_t op) {
-    int32_t last = l->rig->info.stages - 1;
+    int32_t depth = l->rig->info.depth, own = c->stage % depth, last = depth - 1;
     int forward = op == TPP_OP_F;
     if (l->rig->hook)
         l->rig->hook(l->rig, l);
@@ -65,11 +65,15 @@ static tpp_status begin(exec_layer *l, const tpp_stage_call *c, int32_t op) {
     if (c->size != sizeof *c || c->rank != l->rank || c->lane != l->lane ||
         c->stage != tpp_schedule_stage_of(l->rig->schedule, c->rank, c->chunk))
         return complain(c, "size, rank, lane, stage or chunk is wrong");
+    if (c->model_stage != own || c->direction != c->stage / depth ||
+        (l->rig->info.directions > 1 &&
+         c->direction != (c->micro >= (l->rig->info.micros + 1) / 2)))
+        return complain(c, "model_stage or direction is wrong");
     if (l->entered != l->left + 1)
         return complain(c, "called outside of enter and leave");
-    if (!c->in != (c->stage == 0) || !c->out != (!forward || c->stage == last) ||
-        !c->grad_out != (forward || c->stage == last) ||
-        !c->grad_in != (forward || op == TPP_OP_W || c->stage == 0))
+    if (!c->in != (own == 0) || !c->out != (!forward || own == last) ||
+        !c->grad_out != (forward || own == last) ||
+        !c->grad_in != (forward || op == TPP_OP_W || own == 0))
         return complain(c, "a buffer is, or is not, NULL");
     return meet(l, c, op);
 }
@@ -98,8 +102,10 @@ static tpp_status forward(void *ctx, const tpp_stage_call *c) {
         .state = AFTER_F, .stage = c->stage, .micro = c->micro, .step = c->step, .in = c->in};
     for (int64_t k = 0; k < l->rig->count; k++) {
         s->x[k] = c->in ? ((const uint64_t *)c->in)[k] : exec_seed(c->lane, c->micro, c->step, k);
-        s->y[k] = exec_forward(c->stage, c->lane, c->micro, s->x[k]);
+        s->y[k] = exec_forward(c->model_stage, c->lane, c->micro, s->x[k]);
     }
+    if (l->rig->info.forward_only)
+        s->state = FREE;
     if (c->out)
         memcpy(c->out, s->y, (size_t)l->rig->count * 8);
     else
@@ -111,7 +117,7 @@ static void input_half(exec_layer *l, const tpp_stage_call *c, exec_stash *s) {
     for (int64_t k = 0; k < l->rig->count; k++) {
         s->dy[k] = c->grad_out ? ((const uint64_t *)c->grad_out)[k] : s->y[k] + 7;
         if (c->grad_in)
-            ((uint64_t *)c->grad_in)[k] = exec_backward(c->stage, s->x[k], s->dy[k]);
+            ((uint64_t *)c->grad_in)[k] = exec_backward(c->model_stage, s->x[k], s->dy[k]);
     }
     s->state = AFTER_I;
 }
@@ -135,6 +141,17 @@ static tpp_status backward(void *ctx, const tpp_stage_call *c) {
     input_half(ctx, c, s);
     weight_half(ctx, c, s);
     return TPP_OK;
+}
+
+/* Of a pair: what F reads and writes is nothing that B does. */
+static tpp_status forward_backward(void *ctx, const tpp_stage_call *f, const tpp_stage_call *b) {
+    exec_layer *l = ctx;
+    if (f->slot == b->slot || (f->out && (f->out == b->in || f->out == b->grad_out)) ||
+        (b->grad_in && b->grad_in == f->in))
+        return complain(f, "the two of a pair share memory");
+    l->pairs++;
+    tpp_status status = backward(ctx, b); /* B first: neither needs the other */
+    return status == TPP_OK ? forward(ctx, f) : status;
 }
 
 static tpp_status backward_input(void *ctx, const tpp_stage_call *c) {
@@ -185,6 +202,16 @@ const tpp_stage_ops exec_layer_ops = {.size = sizeof exec_layer_ops,
                                       .leave = leave,
                                       .abort = stop};
 
+const tpp_stage_ops exec_layer_pair_ops = {.size = sizeof exec_layer_pair_ops,
+                                           .forward = forward,
+                                           .backward = backward,
+                                           .backward_input = backward_input,
+                                           .backward_weight = backward_weight,
+                                           .enter = enter,
+                                           .leave = leave,
+                                           .abort = stop,
+                                           .forward_backward = forward_backward};
+
 void exec_layer_open(exec_layer *l, exec_rig *rig, int32_t row) {
     const tpp_schedule_info *i = &rig->info;
     *l =
@@ -201,6 +228,7 @@ void exec_layer_reset(exec_layer *l) {
     memset(l->chain, 0, (size_t)l->rig->info.stages * sizeof *l->chain);
     memset(l->loss, 0, (size_t)l->rig->info.micros * sizeof *l->loss);
     l->calls = 0;
+    l->pairs = 0;
 }
 
 void exec_layer_close(exec_layer *l) {

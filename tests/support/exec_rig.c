@@ -80,30 +80,40 @@ tpp_status exec_rig_step(exec_rig *rig) {
 /* The model without any schedule: one micro-batch after the other through all stages and back. */
 static void direct(const exec_rig *rig, int32_t lane, int32_t micro, uint64_t step, uint64_t *dw,
                    uint64_t *loss) {
+    int32_t depth = rig->info.depth;
     uint64_t x[64];
     for (int64_t k = rig->count - 1; k >= 0; k--) {
         x[0] = exec_seed(lane, micro, step, k);
-        for (int32_t s = 0; s < rig->info.stages; s++)
+        for (int32_t s = 0; s < depth; s++)
             x[s + 1] = exec_forward(s, lane, micro, x[s]);
-        *loss = x[rig->info.stages];
+        *loss = x[depth];
         uint64_t dy = *loss + 7;
-        for (int32_t s = rig->info.stages - 1; s >= 0; s--) {
+        for (int32_t s = depth - 1; s >= 0; s--) {
             dw[s] += dy * x[s];
             dy = exec_backward(s, x[s], dy);
         }
     }
 }
 
+static const exec_layer *layer_of(const exec_rig *rig, int32_t stage, int32_t lane) {
+    int32_t rank = tpp_schedule_rank_of(rig->schedule, stage);
+    return &rig->layers[rank * rig->lanes + lane];
+}
+
 static void check_lane(const exec_rig *rig, int32_t lane, uint64_t step) {
     uint64_t dw[64] = {0}, loss;
-    int32_t last = tpp_schedule_rank_of(rig->schedule, rig->info.stages - 1);
+    int32_t depth = rig->info.depth, directions = rig->info.directions;
     for (int32_t micro = 0; micro < rig->info.micros; micro++) {
         direct(rig, lane, micro, step, dw, &loss);
-        assert_int_equal(rig->layers[last * rig->lanes + lane].loss[micro], loss);
+        int32_t direction = directions > 1 && micro >= (rig->info.micros + 1) / 2;
+        const exec_layer *last = layer_of(rig, (direction + 1) * depth - 1, lane);
+        assert_int_equal(last->loss[micro], loss);
     }
-    for (int32_t s = 0; s < rig->info.stages; s++) {
-        int32_t rank = tpp_schedule_rank_of(rig->schedule, s);
-        assert_int_equal(rig->layers[rank * rig->lanes + lane].dw[s], dw[s]);
+    for (int32_t s = 0; s < depth; s++) {
+        uint64_t sum = 0;
+        for (int32_t d = 0; d < directions; d++)
+            sum += layer_of(rig, d * depth + s, lane)->dw[d * depth + s];
+        assert_int_equal(sum, rig->info.forward_only ? 0 : dw[s]);
     }
 }
 

@@ -10,6 +10,9 @@
  *   F: y = x * prime(stage) + micro + 1000 * lane        (x of stage 0: exec_seed)
  *   B: dx = dy * prime(stage) + x, dw += dy * x          (dy of the last stage: y + 7)
  *
+ * where `stage` is that of the model: with two directions each has its micro-batches, and the sums of
+ * mirrored stages belong together.
+ *
  * The layers keep a stash per slot and complain, as a failing callback, when they are called
  * with a wrong slot, in a wrong order, with a pointer that should be NULL, or when `in` or
  * `grad_out` changed while they had to stay. With lanes, every callback also meets the rank's
@@ -35,6 +38,7 @@ typedef struct exec_layer {
     uint64_t *chain;   /* [stages]: depends on the order of the backwards, too */
     uint64_t *loss;    /* [micros]: what came out of the last stage, element 0 */
     int32_t calls;     /* of F, B, I and W in this run */
+    int32_t pairs;     /* calls that were F and B in one */
     int32_t fail_at;   /* the call that fails; -1: none */
     tpp_status fail_with;
     const char *fail_text; /* NULL: says nothing */
@@ -83,6 +87,7 @@ void exec_expect_ok(tpp_status status);
 
 /* The callbacks (exec_layer.c). */
 extern const tpp_stage_ops exec_layer_ops;
+extern const tpp_stage_ops exec_layer_pair_ops; /* overlapped pairs in one call */
 void exec_layer_open(exec_layer *layer, struct exec_rig *rig, int32_t row);
 void exec_layer_reset(exec_layer *layer);
 void exec_layer_close(exec_layer *layer);

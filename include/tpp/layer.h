@@ -189,7 +189,8 @@ typedef struct tpp_layer_info {
     /** rows of call.out: tokens (TPP_ENV_SEQUENCE: or this rank's of them), or 1 of a loss that is
      * summed */
     int64_t out_rows;
-    int64_t in_rows; /**< rows of call.in */
+    int64_t in_rows;    /**< rows of call.in */
+    int64_t undo_bytes; /**< what tpp_layer_adamw_early keeps to take a step back (optim.h) */
 } tpp_layer_info;
 
 /** How a parameter starts. */

@@ -20,6 +20,7 @@
  * | layer_cost.h | what a call sends and computes, told beforehand |
  * | recompute.h | layers that are computed again instead of kept |
  * | optim.h | AdamW and gradient norms |
+ * | validation.h | an optimizer step that does not wait for the other ranks |
  * | schedule.h | pipeline schedules as data, checked before they run |
  * | trace.h | what a run did; Gantt pictures |
  * | exec.h | executors: simulator, serial, threads, your own |
@@ -58,6 +59,7 @@
 #include <tpp/stage.h>
 #include <tpp/status.h>
 #include <tpp/trace.h>
+#include <tpp/validation.h>
 #include <tpp/version.h>
 
 #endif

@@ -19,4 +19,10 @@ typedef struct tpp__adamw {
 void tpp__kern_adamw(tpp_dtype dtype, const tpp__adamw *a, int64_t n, void *param, const void *grad,
                      void *m, void *v, void *rest);
 
+/* The same step in two passes, with the same bits: the parameters first, then m and v. */
+void tpp__kern_adamw_params(tpp_dtype dtype, const tpp__adamw *a, int64_t n, void *param,
+                            const void *grad, void *m, void *v, void *rest);
+void tpp__kern_adamw_moments(tpp_dtype wide, const tpp__adamw *a, int64_t n, const void *grad,
+                             void *m, void *v);
+
 #endif

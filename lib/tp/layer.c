@@ -111,6 +111,7 @@ tpp_status tpp_layer_query(const tpp_layer *layer, int64_t batch, int64_t seq,
         .tied_bytes = tpp__tied_bytes(layer),
         .out_rows = layer->one_row ? 1 : rows_of(layer, layer->out_part, batch * seq),
         .in_rows = rows_of(layer, layer->in_part, batch * seq),
+        .undo_bytes = tpp__undo_bytes(layer),
     };
     return tpp__sized_write(out, &info, sizeof info, "out");
 }

@@ -197,6 +197,9 @@ bool tpp__is_embedding(const tpp_layer *layer);
 /* Bytes of tpp_layer_adamw's moments. */
 int64_t tpp__moments_bytes(const tpp_layer *layer);
 
+/* Bytes of tpp_layer_adamw_early's undo memory. */
+int64_t tpp__undo_bytes(const tpp_layer *layer);
+
 /* Parameter `index` of the layer and its gradient; NULL when the layer has no such parameter (no
  * bias). */
 const void *tpp__param_of(const tpp_layer *layer, const tpp__work *work, int32_t index);

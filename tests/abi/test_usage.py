@@ -38,9 +38,15 @@ SPECIAL = {
     "head.h": {"layers": "tpp_layer **layers", "embedding": "tpp_embedding_desc embedding",
                "loss": "tpp_loss_desc loss"},
     "layer.h": {"memory": "void *memory", "seen": "int32_t seen"},
-    "optim.h": {"grads": "void *grads", "scratch": "void *scratch"},
+    "optim.h": {"grads": "void *grads", "scratch": "void *scratch", "count": "int64_t count",
+                "undo": "void *undo"},
     "shard.h": {"params": "char *params"},
     "stage.h": {"params": "const void **params"},
+    "validation.h": {"pipeline": "tpp_comm *pipeline", "tensor": "tpp_comm *tensor",
+                     "all_params": "int32_t all_params", "blocks": "int32_t blocks",
+                     "first": "int32_t first", "known": "tpp_verdict known",
+                     "verdict": "tpp_verdict verdict", "adamw": "tpp_adamw_desc adamw",
+                     "grads": "void *grads", "undo": "void *undo"},
 }
 
 

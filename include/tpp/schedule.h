@@ -51,7 +51,8 @@ extern "C" {
 
 typedef struct tpp_schedule tpp_schedule;
 
-/** The built-in orders. */
+/** The built-in orders, for any number of ranks and micro-batches. W of a stage come in rising order
+ * of micro-batches in all of them. */
 typedef int32_t tpp_schedule_kind;
 enum {
     TPP_SCHEDULE_GPIPE = 1, /**< all forwards, then all backwards (Huang et al. 2019) */
@@ -64,12 +65,24 @@ enum {
     TPP_SCHEDULE_ZB_H1 = 10,       /**< zero bubble in the memory of 1F1B (Qi et al. 2023) */
     TPP_SCHEDULE_ZB_H2 = 11,       /**< zero bubble in twice that memory (Qi et al. 2023) */
     TPP_SCHEDULE_ZB_INTERLEAVED = 12, /**< ZB-H1 over several chunks per rank */
-    TPP_SCHEDULE_ZB_V = 20,           /**< zero bubble, V placement (Qi et al. 2024) */
-    TPP_SCHEDULE_V_HALF = 21,         /**< half of 1F1B's memory, V placement (Qi et al. 2024) */
-    TPP_SCHEDULE_V_MIN = 22,          /**< a third of it, V placement (Qi et al. 2024) */
-    TPP_SCHEDULE_V_1F1B = 23,         /**< 1F1B, V placement */
-    TPP_SCHEDULE_DUALPIPE = 30,       /**< two directions, overlapped pairs (DeepSeek-V3 2024) */
-    TPP_SCHEDULE_DUALPIPEV = 31       /**< DualPipe folded in half: V placement */
+    /** PyTorch's zero bubble on the V placement: with equal costs no bubble in the span, half of
+     * (p - 1) t_f in the step, in the memory of 1F1B on every rank (Qi et al., "Pipeline Parallelism
+     * with Controllable Memory", 2024) */
+    TPP_SCHEDULE_ZB_V = 20,
+    /** the same paper: (p + 2) div 2 micro-batches in flight, about half of 1F1B's bubble */
+    TPP_SCHEDULE_V_HALF = 21,
+    /** the same paper: (p + 4) div 3 in flight, about two thirds of 1F1B's bubble; unequal costs of F,
+     * I and W cost it more than the others */
+    TPP_SCHEDULE_V_MIN = 22,
+    /** 1F1B on the V placement, no W apart: (2p + 3) div 3 in flight, a bubble below 1F1B's */
+    TPP_SCHEDULE_V_1F1B = 23,
+    /** two directions with overlapped pairs: m >= 2p, F = I = W and a pair taking t give a bubble of
+     * (p/2 - 1) (t - w); p + 1 in flight on every rank; each rank has two stages' parameters
+     * (DeepSeek-V3 Technical Report, 2024). An odd m has one fewer in direction 1; an odd p gives the
+     * middle rank the same stage of both directions. */
+    TPP_SCHEDULE_DUALPIPE = 30,
+    /** DualPipe of 2p ranks folded onto p: V placement, each parameter once, p + 1/2 in flight */
+    TPP_SCHEDULE_DUALPIPEV = 31
 };
 
 /** Which rank a stage lies on. */

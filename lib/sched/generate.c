@@ -27,12 +27,14 @@ static tpp_status fill(tpp_schedule *s, const tpp_schedule_desc *d) {
     if (status < 0)
         return status;
     tpp__sched_emitter e = {s, s->actions, d->flags & TPP_SCHEDULE_UNFUSED};
-    for (int32_t r = 0; r < s->ranks; r++) {
+    for (int32_t r = 0; r < s->ranks && kind->generate; r++) {
         kind->generate(&e, d, r);
         s->first[r + 1] = e.next - s->actions;
     }
+    if (kind->whole)
+        status = kind->whole(s, d);
     tpp__sched_traits(s);
-    return TPP_OK;
+    return status;
 }
 
 tpp_status tpp_schedule_create(tpp_schedule **out, const tpp_schedule_desc *desc) {

@@ -28,6 +28,9 @@ static inline void tpp__sched_emit_fused(tpp__sched_emitter *e, int32_t f_stage,
 /* The compute actions of one rank, in order. All fields of `d` are valid, chunks is not 0. */
 typedef void tpp__sched_generator(tpp__sched_emitter *e, const tpp_schedule_desc *d, int32_t rank);
 
+/* The same of all ranks, for orders that are made together. The schedule is empty, with room. */
+typedef tpp_status tpp__sched_whole(tpp_schedule *s, const tpp_schedule_desc *d);
+
 /* A built-in order. */
 typedef struct tpp__sched_kind {
     tpp_schedule_kind kind;
@@ -40,6 +43,7 @@ typedef struct tpp__sched_kind {
     bool fuses;              /* has overlapped pairs */
     bool grouped;            /* desc.group means something */
     bool anywhere;           /* takes TPP_PLACEMENT_OWN */
+    tpp__sched_whole *whole; /* instead of generate */
 } tpp__sched_kind;
 
 const tpp__sched_kind *tpp__sched_kind_find(tpp_schedule_kind kind);
@@ -54,5 +58,11 @@ tpp__sched_generator tpp__sched_gpipe;
 tpp__sched_generator tpp__sched_1f1b;
 tpp__sched_generator tpp__sched_interleaved;
 tpp__sched_generator tpp__sched_forward_only;
+tpp__sched_generator tpp__sched_zb_v;
+tpp__sched_whole tpp__sched_v_half;
+tpp__sched_whole tpp__sched_v_min;
+tpp__sched_whole tpp__sched_v_1f1b;
+tpp__sched_generator tpp__sched_dualpipe;
+tpp__sched_generator tpp__sched_dualpipev;
 
 #endif

@@ -9,14 +9,22 @@
 #define TWO_WAY TPP_PLACEMENT_TWO_WAY
 #define ANY 0 /* number of chunks */
 
-/* THE table of built-in orders: a row each. The last three: overlapped pairs, groups, any placement. */
+/* THE table of built-in orders: a row each. The last four: overlapped pairs, groups, any
+ * placement; made as a whole. */
 static const tpp__sched_kind kinds[] = {
-    {TPP_SCHEDULE_GPIPE, "gpipe", "ScheduleGPipe", tpp__sched_gpipe, 2, LOOPED, 1, 0, 0, 0},
-    {TPP_SCHEDULE_1F1B, "1f1b", "Schedule1F1B", tpp__sched_1f1b, 2, LOOPED, 1, 0, 0, 0},
+    {TPP_SCHEDULE_GPIPE, "gpipe", "ScheduleGPipe", tpp__sched_gpipe, 2, LOOPED, 1, 0, 0, 0, NULL},
+    {TPP_SCHEDULE_1F1B, "1f1b", "Schedule1F1B", tpp__sched_1f1b, 2, LOOPED, 1, 0, 0, 0, NULL},
     {TPP_SCHEDULE_INTERLEAVED, "interleaved", "ScheduleInterleaved1F1B", tpp__sched_interleaved, 2,
-     LOOPED, ANY, 0, 1, 0},
+     LOOPED, ANY, 0, 1, 0, NULL},
     {TPP_SCHEDULE_FORWARD_ONLY, "forward-only", NULL, tpp__sched_forward_only, 1, LOOPED, 1, 0, 0,
-     0},
+     0, NULL},
+    {TPP_SCHEDULE_ZB_V, "zb-v", "ScheduleZBVZeroBubble", tpp__sched_zb_v, 3, V, 2, 0, 0, 0, NULL},
+    {TPP_SCHEDULE_V_HALF, "v-half", NULL, NULL, 3, V, 2, 0, 0, 0, tpp__sched_v_half},
+    {TPP_SCHEDULE_V_MIN, "v-min", NULL, NULL, 3, V, 2, 0, 0, 0, tpp__sched_v_min},
+    {TPP_SCHEDULE_V_1F1B, "v-1f1b", NULL, NULL, 2, V, 2, 0, 0, 0, tpp__sched_v_1f1b},
+    {TPP_SCHEDULE_DUALPIPE, "dualpipe", NULL, tpp__sched_dualpipe, 3, TWO_WAY, 2, 1, 0, 0, NULL},
+    {TPP_SCHEDULE_DUALPIPEV, "dualpipev", "ScheduleDualPipeV", tpp__sched_dualpipev, 3, V, 2, 1, 0,
+     0, NULL},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

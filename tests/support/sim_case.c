@@ -142,6 +142,10 @@ tpp_schedule *sim_order(uint64_t *state, int32_t ranks, int32_t chunks, int32_t 
     tpp_status status = tpp_schedule_lower(d.s);
     if (status == TPP_OK)
         status = tpp_schedule_finish(d.s);
+    if (status == TPP_ERR_DEADLOCK && d.forward_only) {
+        tpp_schedule_destroy(d.s);
+        return NULL;
+    }
     if (status != TPP_OK)
         fail_msg("a random order was refused: %s", tpp_message());
     return d.s;

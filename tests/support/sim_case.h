@@ -12,7 +12,8 @@ uint64_t sim_random(uint64_t *state);
 int32_t sim_between(uint64_t *state, int32_t low, int32_t high); /* both included */
 
 /* A right order that no generator would write: random placement, halves, pairs; finished. At most
- * 16 ranks of 8 stages. */
+ * 16 ranks of 8 stages. NULL: a forward-only one whose ranks would wait for each other's slots,
+ * which are taken again right after F. */
 tpp_schedule *sim_order(uint64_t *state, int32_t ranks, int32_t chunks, int32_t micros);
 
 /* Costs with every feature now and then. */

@@ -256,11 +256,19 @@ static double of(const double *costs, int32_t stage) {
     return costs ? costs[stage] : 0;
 }
 
-/* What an F at place i of its rank's order holds, and until when. */
+/* What an F at place i of its rank's order holds, and until when. Without a backward an output is
+ * held until the next stage has read it, if that is on the same rank. */
 static void hold_cell(const second *w, change *at, const tpp_action *f, int32_t i) {
     const tpp_sim_desc *d = w->desc;
-    bool alone = w->info.forward_only;
-    int32_t input = alone ? i : *at_place(w, OF_I, f), whole = alone ? i : *at_place(w, OF_W, f);
+    if (w->info.forward_only) {
+        int32_t next = f->stage + 1;
+        bool near = same_pipeline(w, f->stage, next) && rank_of(w, next) == rank_of(w, f->stage);
+        tpp_action reader = {.stage = near ? next : f->stage, .micro = f->micro};
+        hold(at, i, *at_place(w, OF_F, &reader), 0, 1, 1);
+        hold(at, i, i, of(d->memory, f->stage), 0, 0);
+        return;
+    }
+    int32_t input = *at_place(w, OF_I, f), whole = *at_place(w, OF_W, f);
     hold(at, i, input, of(d->memory, f->stage), 0, 1);
     hold(at, i, whole, 0, 1, 0);
     if (whole != input)
@@ -273,6 +281,8 @@ static void find_held(second *w, int32_t rank) {
     const tpp_action *a = tpp_schedule_actions(w->schedule, rank, &count);
     change *at = calloc((size_t)count + 2, sizeof *at), now = {0, 0, 0};
     for (int32_t i = 0; i < count; i++) {
+        if (a[i].op == TPP_OP_F)
+            *at_place(w, OF_F, a + i) = i;
         if (a[i].op == TPP_OP_B || a[i].op == TPP_OP_I)
             *at_place(w, OF_I, a + i) = i;
         if (a[i].op == TPP_OP_B || a[i].op == TPP_OP_W)
@@ -283,7 +293,7 @@ static void find_held(second *w, int32_t rank) {
             hold_cell(w, at, a + i, i);
     }
     for (int32_t s = 0; s < w->info.stages; s++)
-        now.bytes += rank_of(w, s) == rank ? of(d->memory_state, s) : 0;
+        now.bytes += rank_of(w, s) == rank ? of(w->desc->memory_state, s) : 0;
     w->row_memory[rank] = now.bytes;
     w->row_peak[rank] = w->row_peak_input[rank] = 0;
     for (int64_t i = 0; i < count; i++) {

@@ -31,7 +31,7 @@ typedef struct second {
     second_arc *arcs;
     int32_t node_count, arc_count, node_room, arc_room;
     int32_t *node_of;  /* [5 * stages * micros]: F, I or B, W, SEND_F, SEND_B of a cell; -1 */
-    int32_t *place_of; /* likewise: places of B or I and of B or W in their rank's order */
+    int32_t *place_of; /* [3 * ...]: places of F, of B or I, of B or W in their rank's order */
     int32_t *order;
     int32_t done;               /* nodes that have times; less than all: they wait for each other */
     int32_t last[SECOND_RANKS]; /* last node of a rank */

@@ -175,6 +175,10 @@ typedef struct tpp_run_report {
      * step (TPP_SIM_BARRIER), else the longest span of a row, first start to last end, as
      * zero-bubble papers count; 0 when nothing ran */
     double period;
+    /** caller's arrays [ranks * lanes]: when the row began its first action, and ended its last one
+     * or its optimizer step; both 0 of a row without any; NULL: not wanted */
+    double *row_first;
+    double *row_last;
 } tpp_run_report;
 
 /* tpp_sim_desc.flags */

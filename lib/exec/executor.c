@@ -105,7 +105,9 @@ static tpp_status read_report(tpp_run_report *out, const tpp_run_report *in) {
                             .row_memory = given.row_memory,
                             .row_peak_input = given.row_peak_input,
                             .path = given.path,
-                            .path_room = given.path_room};
+                            .path_room = given.path_room,
+                            .row_first = given.row_first,
+                            .row_last = given.row_last};
     if (given.path && given.path_room < 0)
         return tpp__fail(TPP_ERR_INVALID, "report.path_room = %lld; it must be at least 0",
                          (long long)given.path_room);
@@ -113,14 +115,17 @@ static tpp_status read_report(tpp_run_report *out, const tpp_run_report *in) {
 }
 
 static void clear_rows(const tpp_run_report *report, int32_t rows) {
-    for (int32_t r = 0; r < rows && report->row_work; r++)
-        report->row_work[r] = 0;
-    for (int32_t r = 0; r < rows && report->row_peak; r++)
-        report->row_peak[r] = 0;
-    for (int32_t r = 0; r < rows && report->row_memory; r++)
-        report->row_memory[r] = 0;
-    for (int32_t r = 0; r < rows && report->row_peak_input; r++)
-        report->row_peak_input[r] = 0;
+    double *const times[] = {report->row_work, report->row_memory, report->row_first,
+                             report->row_last};
+    int32_t *const peaks[] = {report->row_peak, report->row_peak_input};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        for (int32_t r = 0; r < rows && times[i]; r++)
+            times[i][r] = 0;
+    }
+    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
+        for (int32_t r = 0; r < rows && peaks[i]; r++)
+            peaks[i][r] = 0;
+    }
 }
 
 static tpp_status dispatch(tpp_executor *executor, const tpp_run *run, tpp_run_report *report) {

@@ -47,7 +47,8 @@ void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int3
     }
     report->makespan = last > first ? last - first : 0;
     for (int32_t r = 0; r < count; r++) {
-        double span = rows[r].first <= rows[r].last ? rows[r].last - rows[r].first : 0;
+        bool ran = rows[r].first <= rows[r].last;
+        double span = ran ? rows[r].last - rows[r].first : 0;
         report->work = fmax(report->work, rows[r].work);
         report->bubble_global = fmax(report->bubble_global, report->makespan - rows[r].work);
         report->bubble_span = fmax(report->bubble_span, span - rows[r].work);
@@ -60,5 +61,9 @@ void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int3
             report->row_peak_input[r] = rows[r].peak_input;
         if (report->row_memory)
             report->row_memory[r] = rows[r].held_peak;
+        if (report->row_first)
+            report->row_first[r] = ran ? rows[r].first : 0;
+        if (report->row_last)
+            report->row_last[r] = ran ? rows[r].last : 0;
     }
 }

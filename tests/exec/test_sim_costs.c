@@ -161,6 +161,9 @@ static void test_optimizer(void **state) {
     exec_sim_run(&sim, s, &d);
     assert_near(sim.report.makespan, 9.5, 0);
     assert_near(sim.report.period, 9.5, 0);
+    assert_near(sim.last[0], 9.5, 0);
+    assert_near(sim.first[1], 1, 0);
+    assert_near(sim.last[1], 8, 0);
     assert_near(sim.report.bubble_global, 3, 0);
     assert_near(sim.report.bubble_span, 3, 0);
     assert_int_equal(sim.path[sim.report.path_count - 1].op, TPP_OP_STEP);
@@ -170,6 +173,8 @@ static void test_optimizer(void **state) {
     assert_near(sim.report.makespan, 10, 0);
     assert_near(sim.report.period, 10, 0);
     assert_near(sim.report.bubble_global, 3.5, 0);
+    assert_near(sim.last[0], 9.5, 0);
+    assert_near(sim.last[1], 10, 0);
     assert_near(sim.work[1], 7, 0);
     assert_int_equal(sim.path[sim.report.path_count - 1].row, 1);
     assert_int_equal(sim.path[sim.report.path_count - 2].row, 0);

@@ -56,6 +56,8 @@ void exec_sim_run(exec_sim *out, const tpp_schedule *schedule, const tpp_sim_des
     out->report.row_peak = out->peak;
     out->report.row_peak_input = out->peak_input;
     out->report.row_memory = out->memory;
+    out->report.row_first = out->first;
+    out->report.row_last = out->last;
     out->report.path = out->path;
     out->report.path_room = sizeof out->path / sizeof *out->path;
     check(tpp_schedule_query(schedule, &info));

@@ -21,6 +21,7 @@ typedef struct exec_sim {
     int32_t peak[8];
     int32_t peak_input[8];
     double memory[8];
+    double first[8], last[8];
     tpp_event path[1024];
     tpp_trace *trace;
 } exec_sim;

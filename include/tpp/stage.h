@@ -27,6 +27,20 @@
  * loss_weight for every token, or once for a loss that is summed or a mean (loss.h). For the mean
  * over tokens that count, however they are spread over micro-batches: TPP_LOSS_MEAN, loss_weight = 1
  * and tpp_stage_set_weights with the step's weight sum.
+ *
+ * Schedules. desc.halves says that there are I and W (tpp_schedule_info.halves). With two directions
+ * (info.directions) every rank has stages of both, so the model stands twice, with equal parameters:
+ * after the step tpp_stage_sum_mirrors gives both the sum of their gradients, and equal updates keep
+ * them equal. Tied copies (head.h) are summed after that, those of each direction by themselves; of
+ * stages that lie on one rank (V placement) they are summed there, once.
+ *
+ * The same bits under every schedule. Gradients add up in the order of the micro-batches, whatever
+ * the built-in order. Two directions sum each half of them apart; with late_grads all others do so
+ * too, and tpp_stage_join_grads then adds the halves. Thus, with fixed blocks, a step has the same
+ * losses and gradients under every built-in schedule, executor and split.
+ *
+ * Forward alone (tpp_schedule_info.forward_only): any stage can be called so; one with
+ * TPP_STAGE_NO_GRAD needs no gradients and keeps nothing for a backward.
  */
 
 #include <tpp/exec.h>
@@ -38,10 +52,15 @@ extern "C" {
 
 typedef struct tpp_stage tpp_stage;
 
+/** Flags of tpp_stage_desc. */
+enum {
+    TPP_STAGE_NO_GRAD = 1 /**< forward alone: grads may be NULL, backward is refused */
+};
+
 /** The stages of a rank. */
 typedef struct tpp_stage_desc {
     uint32_t size;
-    uint32_t flags;                 /**< 0 */
+    uint32_t flags;                 /**< TPP_STAGE_... or 0 */
     const tpp_layer *const *layers; /**< [chunks]; must outlive the stage */
     const void *const *params;      /**< [chunks]: state_bytes each, aligned to 64 */
     /** [chunks]: grad_bytes each, aligned to 64; the caller zeroes them */
@@ -60,6 +79,9 @@ typedef struct tpp_stage_desc {
     /** tensor-parallel group, aborted when a run fails; NULL: that of layers[0] */
     tpp_comm *comm;
     const tpp_allocator *allocator; /**< NULL: malloc */
+    /** [chunks], as grads: those of micro-batches from ceil(micros / 2) on add up here, until
+     * tpp_stage_join_grads; NULL, or an entry NULL: in grads */
+    void *const *late_grads;
 } tpp_stage_desc;
 
 /**
@@ -120,7 +142,8 @@ TPP_API tpp_status tpp_stage_set_lengths(tpp_stage *stage, const int32_t *length
 TPP_API tpp_status tpp_stage_set_dropout(tpp_stage *stage, uint64_t seed);
 
 /**
- * The callbacks; their ctx is a tpp_stage. No slot is NULL. enter and leave limit BLAS to one thread
+ * The callbacks; their ctx is a tpp_stage. No slot but forward_backward is NULL: of a pair, the
+ * forward runs first. enter and leave limit BLAS to one thread
  * per call (tpp_blas_single_begin), because the ranks of a run share it: a host that wants otherwise
  * copies the table and sets both to NULL.
  *
@@ -136,6 +159,37 @@ TPP_API const tpp_stage_ops *tpp_stage_ops_get(void);
  * Memory: borrowed until destroy. Since: 0.1.
  */
 TPP_API const double *tpp_stage_losses(const tpp_stage *stage);
+
+/**
+ * Add late_grads to grads and set late_grads to zero. Once per step, after the last backward and before
+ * gradients are used. Without late_grads it does nothing.
+ *
+ * @return TPP_OK; TPP_ERR_INVALID. Comm: none. Threads: those of the stage. Since: 0.1.
+ */
+TPP_API tpp_status tpp_stage_join_grads(tpp_stage *stage);
+
+/**
+ * Sum the gradients of mirrored stages, the two that are the same stage of the model in the two
+ * directions, and give the sum to both. Once per step, as tpp_stage_join_grads. It has the bits of
+ * direction 0's gradient + direction 1's. With one direction it does nothing.
+ *
+ * @param stages        [count]: those of all pipeline ranks in order, when all are in this process, or
+ *                      that of this rank alone.
+ * @param count         ranks of the schedule, or 1.
+ * @param comm          this rank's handle of the pipeline group; NULL: all ranks are here. A lane
+ *                      sums over its own stages and comm.
+ * @param scratch       grad_bytes of the largest chunk, aligned to 64; dead when the call returns;
+ *                      NULL when all ranks are here.
+ * @return TPP_OK; TPP_ERR_INVALID (mirrored stages that are not alike, a rank that is not there);
+ *         TPP_ERR_TOO_SMALL (names the need); a comm failure.
+ *
+ * Comm: of each stage whose mirror lies on another rank, one message of its gradients there and one
+ * back (rounding of each parameter to 64 bytes included). Every rank of the group calls it. Memory: none
+ * allocated. Since: 0.1.
+ */
+TPP_API tpp_status tpp_stage_sum_mirrors(tpp_stage *const *stages, int32_t count,
+                                         const tpp_schedule *schedule, tpp_comm *comm,
+                                         void *scratch, int64_t scratch_bytes);
 
 /** Bytes that create allocated for saved and scratch memory. Cannot fail. Since: 0.1. */
 TPP_API int64_t tpp_stage_bytes(const tpp_stage *stage);

@@ -14,6 +14,7 @@ static tpp_stage *lay_out(tpp__arena *arena, tpp_stage *stage) {
     stage->layers = tpp__arena_take(arena, stage->chunks, sizeof *stage->layers);
     stage->params = tpp__arena_take(arena, stage->chunks, sizeof *stage->params);
     stage->grads = tpp__arena_take(arena, stage->chunks, sizeof *stage->grads);
+    stage->late = tpp__arena_take(arena, stage->chunks, sizeof *stage->late);
     stage->infos = tpp__arena_take(arena, stage->chunks, sizeof *stage->infos);
     stage->losses = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
     stage->slopes = tpp__arena_take(arena, stage->has_loss ? tokens : 0, sizeof(double));
@@ -39,7 +40,8 @@ static tpp_status check_desc(const tpp_stage_desc *desc) {
             return tpp__fail(TPP_ERR_INVALID, "desc.%s = %lld; it must be 1 or more",
                              counts[i].name, (long long)counts[i].value);
     }
-    if (!desc->layers || !desc->params || !desc->grads)
+    bool no_grad = desc->flags & TPP_STAGE_NO_GRAD;
+    if (!desc->layers || !desc->params || (!desc->grads && !no_grad))
         return tpp__fail(TPP_ERR_INVALID, "desc.%s is NULL; it must hold %d entries",
                          !desc->layers  ? "layers"
                          : desc->params ? "grads"
@@ -55,21 +57,50 @@ static tpp_status check_desc(const tpp_stage_desc *desc) {
     return TPP_OK;
 }
 
+static void *entry_of(void *const *list, int32_t c) {
+    return list ? list[c] : NULL;
+}
+
+static tpp_status check_chunk(const tpp_stage_desc *desc, int32_t c, const tpp_layer_info *info) {
+    bool grads = desc->flags & TPP_STAGE_NO_GRAD || entry_of(desc->grads, c);
+    if (info->state_bytes == 0 || (desc->params[c] && grads))
+        return TPP_OK;
+    return tpp__fail(TPP_ERR_INVALID, "desc.%s[%d] is NULL; the layer needs %lld bytes",
+                     desc->params[c] ? "grads" : "params", c,
+                     (long long)(desc->params[c] ? info->grad_bytes : info->state_bytes));
+}
+
+/* What calls of a chunk need. */
+typedef struct need {
+    int64_t saved, scratch;
+} need;
+
+static tpp_status need_of(const tpp_stage_desc *desc, const tpp_layer *layer,
+                          const tpp_layer_info *info, need *out) {
+    *out = (need){info->saved_bytes + (desc->halves ? info->split_bytes : 0), info->scratch_bytes};
+    if (!(desc->flags & TPP_STAGE_NO_GRAD))
+        return TPP_OK;
+    tpp_serve_info serve = {.size = sizeof serve};
+    tpp_status status = tpp_layer_serve_query(layer, desc->batch, desc->seq, 0, &serve);
+    *out = (need){0, serve.scratch_bytes};
+    return status;
+}
+
 /* Largest needs over the chunks. */
 static tpp_status measure(tpp_stage *stage, const tpp_stage_desc *desc) {
     for (int32_t c = 0; c < desc->chunks; c++) {
         tpp_layer_info info = {.size = sizeof info};
+        need own = {0};
         tpp_status status = tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &info);
+        if (status == TPP_OK)
+            status = check_chunk(desc, c, &info);
+        if (status == TPP_OK)
+            status = need_of(desc, desc->layers[c], &info, &own);
         if (status != TPP_OK)
             return status;
-        if (info.state_bytes > 0 && (!desc->params[c] || !desc->grads[c]))
-            return tpp__fail(TPP_ERR_INVALID, "desc.%s[%d] is NULL; the layer needs %lld bytes",
-                             desc->params[c] ? "grads" : "params", c,
-                             (long long)(desc->params[c] ? info.grad_bytes : info.state_bytes));
-        int64_t saved = info.saved_bytes + (desc->halves ? info.split_bytes : 0);
-        stage->saved_bytes = saved > stage->saved_bytes ? saved : stage->saved_bytes;
+        stage->saved_bytes = own.saved > stage->saved_bytes ? own.saved : stage->saved_bytes;
         stage->scratch_bytes =
-            info.scratch_bytes > stage->scratch_bytes ? info.scratch_bytes : stage->scratch_bytes;
+            own.scratch > stage->scratch_bytes ? own.scratch : stage->scratch_bytes;
         stage->has_loss |= info.targets != 0;
     }
     return TPP_OK;
@@ -79,7 +110,8 @@ static void fill(tpp_stage *stage, const tpp_stage_desc *desc) {
     for (int32_t c = 0; c < desc->chunks; c++) {
         stage->layers[c] = desc->layers[c];
         stage->params[c] = desc->params[c];
-        stage->grads[c] = desc->grads[c];
+        stage->grads[c] = entry_of(desc->grads, c);
+        stage->late[c] = entry_of(desc->late_grads, c);
         stage->infos[c].size = sizeof stage->infos[c];
         tpp_layer_query(desc->layers[c], desc->batch, desc->seq, &stage->infos[c]);
     }
@@ -92,7 +124,7 @@ tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
     if (!out)
         return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a stage pointer");
     *out = NULL;
-    tpp_status status = tpp__sized_read(&desc, sizeof desc, 0, given, "desc");
+    tpp_status status = tpp__sized_read(&desc, sizeof desc, TPP_STAGE_NO_GRAD, given, "desc");
     if (status == TPP_OK)
         status = check_desc(&desc);
     if (status == TPP_OK)
@@ -106,6 +138,7 @@ tpp_status tpp_stage_create(tpp_stage **out, const tpp_stage_desc *given) {
     start.micros = desc.micros;
     start.slots = desc.slots;
     start.halves = desc.halves != 0;
+    start.no_grad = desc.flags & TPP_STAGE_NO_GRAD;
     start.loss_weight = desc.loss_weight;
     start.batch = desc.batch;
     start.seq = desc.seq;

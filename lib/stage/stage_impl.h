@@ -12,7 +12,7 @@ struct tpp_stage {
     int64_t bytes; /* of this struct and everything behind it */
     tpp_comm *comm;
     int32_t chunks, micros, slots;
-    bool halves;
+    bool halves, no_grad;
     int64_t batch, seq;
     const int32_t *ids, *targets; /* of the next step */
     const double *weights;        /* of its tokens; NULL: 1 */
@@ -24,6 +24,7 @@ struct tpp_stage {
     const tpp_layer **layers;
     const void **params;
     void **grads;
+    void **late; /* of the second half of micro-batches; NULL: in grads */
     tpp_layer_info *infos;
     bool has_loss;
     char *saved;         /* slots * saved_bytes */

@@ -39,12 +39,22 @@ static const int32_t *of_micro(const tpp_stage *stage, const int32_t *numbers, i
     return numbers ? numbers + micro * stage->batch : NULL;
 }
 
+static bool is_late(const tpp_stage *stage, int32_t micro) {
+    return micro >= stage->micros / 2 + stage->micros % 2;
+}
+
+static void *grads_of(const tpp_stage *stage, const tpp_stage_call *job) {
+    void *late = stage->late[job->chunk];
+    return late && is_late(stage, job->micro) ? late : stage->grads[job->chunk];
+}
+
 static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
     const tpp_layer_info *info = &stage->infos[job->chunk];
     int64_t at = job->micro * stage->batch * stage->seq;
     height rows = height_of(stage, job);
     const void *in = info->in_dtype == TPP_I32 ? stage->ids + at : job->in;
     tpp_call call = {
+        .flags = stage->no_grad ? TPP_CALL_NO_GRAD : 0,
         .size = sizeof call,
         .batch = stage->batch,
         .seq = stage->seq,
@@ -55,7 +65,7 @@ static tpp_call call_of(const tpp_stage *stage, const tpp_stage_call *job) {
                          info->out_dtype),
         .grad_in = view(job->grad_in, rows.in, info->in_cols, info->in_dtype),
         .params = stage->params[job->chunk],
-        .grads = stage->grads[job->chunk],
+        .grads = grads_of(stage, job),
         .saved = stage->saved + job->slot * stage->saved_bytes,
         .saved_bytes = stage->saved_bytes,
         .scratch = stage->scratch,
@@ -148,15 +158,22 @@ static tpp_status forward(void *ctx, const tpp_stage_call *job) {
     return status;
 }
 
+static tpp_status backward_of(tpp_stage *stage, const tpp_stage_call *job, layer_call work) {
+    if (stage->no_grad)
+        return tpp__fail(TPP_ERR_INVALID, "the stage was made with TPP_STAGE_NO_GRAD; the schedule "
+                                          "must be forward-only");
+    return run(stage, job, work);
+}
+
 static tpp_status backward(void *ctx, const tpp_stage_call *job) {
-    return run(ctx, job, tpp_layer_backward);
+    return backward_of(ctx, job, tpp_layer_backward);
 }
 
 static tpp_status half(tpp_stage *stage, const tpp_stage_call *job, layer_call work) {
     if (!stage->halves)
         return tpp__fail(TPP_ERR_INVALID,
                          "the schedule has I and W; set desc.halves = 1 when making the stage");
-    return run(stage, job, work);
+    return backward_of(stage, job, work);
 }
 
 static tpp_status backward_input(void *ctx, const tpp_stage_call *job) {

@@ -1,7 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "support/stage_model.h"
 
-#include "support/tp_custom.h"
+#include "support/exec_ranks.h"
+#include "support/stage_pieces.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { HIDDEN = 16, MOST_RANKS = 16, MOST_CHUNKS = 4 };
+enum { MOST_RANKS = 16, MOST_CHUNKS = 4 };
 
 static void check(tpp_status status) {
     if (status < 0)
@@ -24,85 +25,10 @@ typedef struct seat {
     tpp_comm *tp, *pp;
     const tpp_layer *layers[MOST_CHUNKS];
     const void *params[MOST_CHUNKS];
-    void *grads[MOST_CHUNKS];
+    void *grads[MOST_CHUNKS], *late[MOST_CHUNKS];
+    int32_t chunks;
     tpp_stage *stage;
 } seat;
-
-/* The end of a tied model. */
-static tpp_layer *make_tied_head(const tpp_layer_env *base) {
-    tpp_layer_env env = *base;
-    tpp_layer *layer;
-    tpp_loss_desc loss = {.size = sizeof loss, .vocab = STAGE_VOCAB};
-    tpp_head_desc head = {.size = sizeof head,
-                          .flags = TPP_HEAD_COPY,
-                          .hidden = HIDDEN,
-                          .vocab = STAGE_VOCAB,
-                          .loss = &loss,
-                          .block = 4};
-    env.name = "p0.";
-    check(tpp_head_create(&layer, &env, &head));
-    return layer;
-}
-
-/* A block, and behind it a custom layer. */
-static tpp_layer *make_block(const tpp_layer_env *env, const stage_layout *l, int32_t piece) {
-    static const tp_custom gate = {HIDDEN, 0, 0};
-    tpp_block_desc d = {
-        .size = sizeof d, .hidden = HIDDEN, .heads = 4, .init_std = 0.2, .dropout = 0.25};
-    tpp_layer *both[2], *layer;
-    d.recompute = l->recompute ? piece % 3 : TPP_RECOMPUTE_NONE;
-    check(tpp_block_create(&both[0], env, &d));
-    if (!l->custom)
-        return both[0];
-    check(tp_kind_custom_gate.create(&both[1], env, &gate));
-    check(tpp_chain_create(&layer, env, both, 2));
-    return layer;
-}
-
-static tpp_layer *make_piece(const tpp_layer_env *base, const stage_layout *l, int32_t piece) {
-    char name[16];
-    tpp_layer_env env = *base;
-    tpp_layer *layer;
-    if (l->tied && piece == STAGE_PIECES - 1)
-        return make_tied_head(base);
-    snprintf(name, sizeof name, "p%d.", piece);
-    env.name = name;
-    if (piece == 0) {
-        tpp_embedding_desc d = {
-            .size = sizeof d, .vocab = STAGE_VOCAB, .hidden = HIDDEN, .positions = STAGE_SEQ};
-        d.flags = l->tied ? TPP_EMBEDDING_TIED : 0;
-        check(tpp_embedding_create(&layer, &env, &d));
-    } else if (piece < STAGE_PIECES - 2) {
-        layer = make_block(&env, l, piece);
-    } else if (piece == STAGE_PIECES - 2) {
-        tpp_norm_desc d = {.size = sizeof d, .cols = HIDDEN};
-        check(tpp_norm_create(&layer, &env, &d));
-    } else {
-        tpp_linear_desc head = {.size = sizeof head,
-                                .flags = TPP_LINEAR_PAD | TPP_LINEAR_NO_BIAS,
-                                .kind = TPP_LINEAR_COLUMN,
-                                .in = HIDDEN,
-                                .out = STAGE_VOCAB,
-                                .init_std = 0.2};
-        tpp_loss_desc loss = {.size = sizeof loss, .vocab = STAGE_VOCAB};
-        tpp_layer *both[2];
-        check(tpp_linear_create(&both[0], &env, &head));
-        check(tpp_loss_create(&both[1], &env, &loss));
-        check(tpp_chain_create(&layer, &env, both, 2));
-    }
-    return layer;
-}
-
-static tpp_layer *make_stage(const tpp_layer_env *env, const stage_layout *l, int32_t stage,
-                             int32_t stages) {
-    tpp_layer *pieces[STAGE_PIECES], *chain;
-    int32_t first, count;
-    check(tpp_schedule_partition(STAGE_PIECES, stages, stage, &first, &count));
-    for (int32_t i = 0; i < count; i++)
-        pieces[i] = make_piece(env, l, first + i);
-    check(tpp_chain_create(&chain, env, pieces, count));
-    return chain;
-}
 
 static void *state_memory(int64_t bytes) {
     void *memory = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
@@ -116,28 +42,31 @@ static void seat_open(seat *s, const stage_layout *l, const tpp_schedule *schedu
     env.flags = l->sequence ? TPP_ENV_SEQUENCE : 0;
     tpp_schedule_info facts = {.size = sizeof facts};
     check(tpp_schedule_query(schedule, &facts));
-    for (int32_t c = 0; c < facts.chunks; c++) {
+    int32_t stage;
+    while ((stage = tpp_schedule_stage_of(schedule, rank, s->chunks)) >= 0) {
+        int32_t c = s->chunks++;
         tpp_layer_info info = {.size = sizeof info};
-        tpp_layer *layer =
-            make_stage(&env, l, tpp_schedule_stage_of(schedule, rank, c), facts.stages);
+        tpp_layer *layer = stage_make(&env, l, stage % facts.depth, facts.depth);
         check(tpp_layer_query(layer, 1, 1, &info));
         void *params = state_memory(info.state_bytes);
         check(tpp_layer_init(layer, params, 7));
         s->layers[c] = layer;
         s->params[c] = params;
         s->grads[c] = state_memory(info.grad_bytes);
+        s->late[c] = state_memory(info.grad_bytes);
     }
     tpp_stage_desc d = {.size = sizeof d,
                         .layers = s->layers,
                         .params = s->params,
                         .grads = s->grads,
-                        .chunks = facts.chunks,
+                        .chunks = s->chunks,
                         .micros = l->micros,
                         .slots = facts.slots,
-                        .halves = l->text != NULL,
+                        .halves = facts.halves,
                         .batch = STAGE_SEQUENCES / l->micros,
                         .seq = STAGE_SEQ,
-                        .comm = s->tp};
+                        .comm = s->tp,
+                        .late_grads = l->late && facts.directions == 1 ? s->late : NULL};
     check(tpp_stage_create(&s->stage, &d));
 }
 
@@ -147,8 +76,8 @@ static void to_doubles(const void *from, tpp_dtype dtype, int64_t n, double *to)
 }
 
 /* Join this layer's gradients over the lanes and append them to the result. */
-static void gather(seat *lanes, int32_t tp, int32_t chunk, stage_result *result) {
-    static double full[STAGE_ROOM];
+static void gather(seat *lanes, int32_t tp, int32_t chunk, tpp_dtype dtype, stage_result *result) {
+    static double full[STAGE_ROOM], weights[STAGE_ROOM];
     tpp_layer_info info = {.size = sizeof info};
     check(tpp_layer_query(lanes[0].layers[chunk], 1, 1, &info));
     for (int32_t i = 0; i < info.params; i++) {
@@ -157,24 +86,28 @@ static void gather(seat *lanes, int32_t tp, int32_t chunk, stage_result *result)
             check(tpp_layer_param(lanes[j].layers[chunk], i, &p));
             check(tpp_shard_join(&p.shard, (char *)lanes[j].grads[chunk] + p.grad_offset, full,
                                  info.grad_dtype));
+            check(tpp_shard_join(&p.shard, (const char *)lanes[j].params[chunk] + p.offset, weights,
+                                 dtype));
         }
         int64_t rows = p.shard.axis == TPP_AXIS_ROWS ? p.shard.valid : p.shard.rows;
         int64_t cols = p.shard.axis == TPP_AXIS_COLS ? p.shard.valid : p.shard.cols;
         assert_true(result->count + rows * cols <= STAGE_ROOM);
         to_doubles(full, info.grad_dtype, rows * cols, result->grads + result->count);
+        check(tpp_convert(result->params + result->count, TPP_F64, weights, dtype, rows * cols));
         result->count += rows * cols;
     }
 }
 
-static void seat_close(seat *s, int32_t chunks) {
+static void seat_close(seat *s) {
     tpp_stage_destroy(s->stage);
-    for (int32_t c = 0; c < chunks; c++) {
+    for (int32_t c = 0; c < s->chunks; c++) {
         union {
             const void *kept;
             void *mine;
         } params = {s->params[c]}, layer = {s->layers[c]};
         free(params.mine);
         free(s->grads[c]);
+        free(s->late[c]);
         tpp_layer_destroy(layer.mine);
     }
     tpp_comm_destroy(s->tp);
@@ -201,7 +134,8 @@ static tpp_schedule *make_schedule(const stage_layout *l) {
                            .kind = l->kind,
                            .ranks = l->pp,
                            .chunks = l->chunks,
-                           .micros = l->micros};
+                           .micros = l->micros,
+                           .flags = l->flags};
     if (!l->text) {
         check(tpp_schedule_make(&schedule, &d));
         return schedule;
@@ -214,7 +148,9 @@ static tpp_schedule *make_schedule(const stage_layout *l) {
 
 static void run_steps(const stage_layout *l, tpp_run *run, stage_result *result) {
     tpp_executor *executor;
-    if (l->threads)
+    if (l->threads == 2)
+        check(exec_ranks_create(&executor, l->pp, l->tp));
+    else if (l->threads)
         check(tpp_executor_threads_create(&executor, l->pp, l->tp, NULL));
     else
         check(tpp_executor_serial_create(&executor, l->tp, NULL));
@@ -228,18 +164,51 @@ static void run_steps(const stage_layout *l, tpp_run *run, stage_result *result)
     tpp_executor_destroy(executor);
 }
 
-/* Of one lane; here all its stages are in one process. */
-/* Sums over copies, on all lanes at once. */
-typedef struct copies {
+/* What joins gradients after a step; of one rank and lane, or of all ranks of a lane. */
+typedef struct after {
     seat *seats;
-    int32_t tp, chunks;
-} copies;
+    const stage_layout *layout;
+    const tpp_schedule *schedule;
+    tpp_schedule_info info;
+} after;
 
+/* One rank after the other, as ranks in processes of their own do it, at once. */
+static tpp_status join(void *arg, int32_t rank, int32_t lane) {
+    const after *a = arg;
+    seat *s = &a->seats[rank * a->layout->tp + lane];
+    int64_t most = 0;
+    for (int32_t c = 0; c < s->chunks; c++) {
+        tpp_layer_info info = {.size = sizeof info};
+        check(tpp_layer_query(s->layers[c], 1, 1, &info));
+        most = info.grad_bytes > most ? info.grad_bytes : most;
+    }
+    void *scratch = state_memory(most);
+    tpp_status status = tpp_stage_join_grads(s->stage);
+    if (status == TPP_OK && a->layout->threads == 2)
+        status = tpp_stage_sum_mirrors(&s->stage, 1, a->schedule, s->pp, scratch, most);
+    free(scratch);
+    return status;
+}
+
+static void join_all(after *a) {
+    tpp_executor *threads;
+    check(tpp_executor_threads_create(&threads, a->layout->pp, a->layout->tp, NULL));
+    check(tpp_executor_each(threads, a->layout->pp, a->layout->tp, join, a));
+    tpp_executor_destroy(threads);
+    for (int32_t lane = 0; a->layout->threads != 2 && lane < a->layout->tp; lane++) {
+        tpp_stage *stages[MOST_RANKS];
+        for (int32_t r = 0; r < a->layout->pp; r++)
+            stages[r] = a->seats[r * a->layout->tp + lane].stage;
+        check(tpp_stage_sum_mirrors(stages, a->layout->pp, a->schedule, NULL, NULL, 0));
+    }
+}
+
+/* Sums over copies, on all lanes at once. */
 static tpp_status sum_copies(void *arg, int32_t rank, int32_t lane) {
-    const copies *all = arg;
-    seat *s = &all->seats[rank * all->tp + lane];
+    const after *a = arg;
+    seat *s = &a->seats[rank * a->layout->tp + lane];
     tpp_status status = TPP_OK;
-    for (int32_t c = 0; c < all->chunks && status == TPP_OK; c++) {
+    for (int32_t c = 0; c < s->chunks && status == TPP_OK; c++) {
         tpp_layer_info info = {.size = sizeof info};
         status = tpp_layer_query(s->layers[c], 1, 1, &info);
         void *scratch = aligned_alloc(64, (size_t)(info.copies_bytes + 64) / 64 * 64);
@@ -250,30 +219,78 @@ static tpp_status sum_copies(void *arg, int32_t rank, int32_t lane) {
     return status;
 }
 
-static void sum_all_copies(seat *seats, const stage_layout *l) {
-    copies all = {seats, l->tp, l->chunks ? l->chunks : 1};
+static void sum_all_copies(after *a) {
     tpp_executor *threads;
-    check(tpp_executor_threads_create(&threads, l->pp, l->tp, NULL));
-    check(tpp_executor_each(threads, l->pp, l->tp, sum_copies, &all));
+    check(tpp_executor_threads_create(&threads, a->layout->pp, a->layout->tp, NULL));
+    check(tpp_executor_each(threads, a->layout->pp, a->layout->tp, sum_copies, a));
     tpp_executor_destroy(threads);
 }
 
-static void sum_tied(seat *lane, const stage_layout *l) {
+/* The seats and the chunk of a virtual stage. */
+static seat *holders(const after *a, int32_t stage, int32_t *chunk) {
+    int32_t rank = tpp_schedule_rank_of(a->schedule, stage);
+    *chunk = 0;
+    while (tpp_schedule_stage_of(a->schedule, rank, *chunk) != stage)
+        ++*chunk;
+    return &a->seats[rank * a->layout->tp];
+}
+
+/* The copies of a direction and lane, which here are all in one process. */
+static void sum_tied(const after *a, int32_t direction, int32_t lane) {
     const tpp_layer *layers[MOST_RANKS * MOST_CHUNKS];
     void *grads[MOST_RANKS * MOST_CHUNKS];
-    int32_t count = 0, chunks = l->chunks ? l->chunks : 1;
     int64_t bytes = 0;
-    for (int32_t r = 0; r < l->pp; r++)
-        for (int32_t c = 0; c < chunks; c++) {
-            tpp_layer_info info = {.size = sizeof info};
-            layers[count] = lane[r * l->tp].layers[c];
-            grads[count] = lane[r * l->tp].grads[c];
-            check(tpp_layer_query(layers[count++], 1, 1, &info));
-            bytes += info.tied_bytes;
-        }
+    for (int32_t s = 0; s < a->info.depth; s++) {
+        tpp_layer_info info = {.size = sizeof info};
+        int32_t chunk;
+        const seat *holder = holders(a, direction * a->info.depth + s, &chunk) + lane;
+        layers[s] = holder->layers[chunk];
+        grads[s] = holder->grads[chunk];
+        check(tpp_layer_query(layers[s], 1, 1, &info));
+        bytes += info.tied_bytes;
+    }
     void *scratch = state_memory(bytes);
-    check(tpp_layer_sum_tied(layers, grads, count, NULL, scratch, bytes));
+    check(tpp_layer_sum_tied(layers, grads, a->info.depth, NULL, scratch, bytes));
     free(scratch);
+}
+
+/* Both directions have the same gradients now. */
+static void check_mirrors(const after *a) {
+    for (int32_t s = 0; s < a->info.depth; s++) {
+        int32_t chunk, other;
+        const seat *one = holders(a, s, &chunk), *two = holders(a, s + a->info.depth, &other);
+        for (int32_t j = 0; j < a->layout->tp; j++) {
+            tpp_layer_info info = {.size = sizeof info};
+            check(tpp_layer_query(one[j].layers[chunk], 1, 1, &info));
+            assert_memory_equal(one[j].grads[chunk], two[j].grads[other], (size_t)info.grad_bytes);
+        }
+    }
+}
+
+static void finish_grads(after *a) {
+    join_all(a);
+    if (a->layout->sequence)
+        sum_all_copies(a);
+    for (int32_t d = 0; d < a->info.directions && a->layout->tied; d++)
+        for (int32_t j = 0; j < a->layout->tp; j++)
+            sum_tied(a, d, j);
+    if (a->info.directions > 1)
+        check_mirrors(a);
+}
+
+static void take_results(const after *a, stage_result *result) {
+    int32_t chunk, depth = a->info.depth;
+    for (int32_t s = 0; s < depth; s++) {
+        seat *holder = holders(a, s, &chunk);
+        gather(holder, a->layout->tp, chunk, a->layout->dtype ? a->layout->dtype : TPP_F32, result);
+    }
+    for (int32_t m = 0; m < a->layout->micros; m++) {
+        int32_t direction = a->info.directions > 1 && m >= (a->layout->micros + 1) / 2;
+        const double *losses =
+            tpp_stage_losses(holders(a, (direction + 1) * depth - 1, &chunk)->stage);
+        assert_non_null(losses);
+        result->losses[m] = losses[m];
+    }
 }
 
 void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targets,
@@ -281,6 +298,8 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
     static seat seats[MOST_RANKS];
     tpp_run_rank ranks[MOST_RANKS] = {{0}};
     tpp_schedule *schedule = make_schedule(l);
+    after a = {seats, l, schedule, {.size = sizeof a.info}};
+    check(tpp_schedule_query(schedule, &a.info));
     memset(seats, 0, sizeof seats);
     memset(result, 0, sizeof *result);
     make_comms(seats, l);
@@ -297,24 +316,16 @@ void stage_train(const stage_layout *l, const int32_t *ids, const int32_t *targe
                    .ranks = ranks,
                    .lanes = l->tp,
                    .message_dtype = l->dtype ? l->dtype : TPP_F32,
-                   .message_count = STAGE_SEQUENCES / l->micros * STAGE_SEQ * HIDDEN};
+                   .message_count = STAGE_SEQUENCES / l->micros * STAGE_SEQ * STAGE_HIDDEN};
     if (l->sequence) { /* whole blocks of rows */
         int64_t tokens = STAGE_SEQUENCES / l->micros * STAGE_SEQ;
         int64_t blocks = l->blocks ? l->blocks : l->tp;
-        run.message_count = (tokens + blocks - 1) / blocks * blocks / l->tp * HIDDEN;
+        run.message_count = (tokens + blocks - 1) / blocks * blocks / l->tp * STAGE_HIDDEN;
     }
     run_steps(l, &run, result);
-    if (l->sequence)
-        sum_all_copies(seats, l);
-    for (int32_t j = 0; l->tied && j < l->tp; j++)
-        sum_tied(seats + j, l);
-    int32_t stages = l->pp * (l->chunks ? l->chunks : 1);
-    for (int32_t s = 0; s < stages; s++)
-        gather(&seats[s % l->pp * l->tp], l->tp, s / l->pp, result);
-    const double *losses = tpp_stage_losses(seats[(l->pp - 1) * l->tp].stage);
-    assert_non_null(losses);
-    memcpy(result->losses, losses, (size_t)l->micros * sizeof *losses);
+    finish_grads(&a);
+    take_results(&a, result);
     for (int32_t i = 0; i < l->pp * l->tp; i++)
-        seat_close(&seats[i], l->chunks ? l->chunks : 1);
+        seat_close(&seats[i]);
     tpp_schedule_destroy(schedule);
 }

@@ -11,7 +11,7 @@ typedef struct stage_layout {
     int32_t tp, pp, chunks, micros;
     tpp_schedule_kind kind;
     const char *text; /* a schedule in text form instead of kind */
-    int32_t threads;  /* 1: threads executor, 0: serial */
+    int32_t threads;  /* 1: threads executor, 0: serial, 2: a distributed one for each rank */
     int32_t blocks;
     tpp_dtype dtype;
     int32_t steps; /* runs without zeroing gradients; 0: 1 */
@@ -21,12 +21,15 @@ typedef struct stage_layout {
     int32_t custom;                /* 1: a custom layer behind each block */
     int32_t recompute;             /* 1: blocks recompute nothing, attention, everything, in turn */
     const int32_t *lengths, *past; /* [STAGE_SEQUENCES]; NULL: STAGE_SEQ each; 0 */
+    int32_t late;                  /* 1: gradients of both halves of the micro-batches apart */
+    uint32_t flags;                /* of the schedule's description */
 } stage_layout;
 
 enum {
     STAGE_SEQUENCES = 8, /* of a step, over all micro-batches */
     STAGE_SEQ = 6,
     STAGE_VOCAB = 11,
+    STAGE_HIDDEN = 16,
     STAGE_PIECES = 7, /* embedding, 4 blocks, norm, head and loss */
     STAGE_PARAMS = 2 + 4 * 12 + 2 + 1,
     STAGE_ROOM = 20000
@@ -35,6 +38,7 @@ enum {
 typedef struct stage_result {
     double losses[STAGE_SEQUENCES]; /* sum of the token losses of each micro-batch */
     double grads[STAGE_ROOM];       /* all gradients, full tensors in the order of the model */
+    double params[STAGE_ROOM];      /* the parameters likewise */
     int64_t count;
     int32_t peaks[32];
 } stage_result;

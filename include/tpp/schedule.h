@@ -69,10 +69,11 @@ enum {
      * (p - 1) t_f in the step, in the memory of 1F1B on every rank (Qi et al., "Pipeline Parallelism
      * with Controllable Memory", 2024) */
     TPP_SCHEDULE_ZB_V = 20,
-    /** the same paper: (p + 2) div 2 micro-batches in flight, about half of 1F1B's bubble */
+    /** the same paper: (p + 2) div 2 micro-batches in flight, with equal costs half of 1F1B's
+     * bubble or less */
     TPP_SCHEDULE_V_HALF = 21,
-    /** the same paper: (p + 4) div 3 in flight, about two thirds of 1F1B's bubble; unequal costs of F,
-     * I and W cost it more than the others */
+    /** the same paper: (p + 4) div 3 in flight, with equal costs two thirds of 1F1B's bubble or
+     * less; unequal costs of F, I and W cost it more than the others */
     TPP_SCHEDULE_V_MIN = 22,
     /** 1F1B on the V placement, no W apart: (2p + 3) div 3 in flight, a bubble below 1F1B's */
     TPP_SCHEDULE_V_1F1B = 23,

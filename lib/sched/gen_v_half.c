@@ -6,8 +6,8 @@
  * starts three later, or it would meet the forwards. */
 static tpp__sched_block block(int32_t p, int32_t r) {
     int32_t later = p % 2 == 0 ? 3 : 0;
-    return (tpp__sched_block){.forward = {2 * r, 3 * p - 2 - r},
-                              .backward = {6 * p + later - 2 - r, 3 * p + later - 1 + 2 * r}};
+    return (tpp__sched_block){.forward = {2 * r, 3 * p - 1 - r},
+                              .backward = {6 * p + later - 2 - r, 3 * p + later + 2 * r}};
 }
 
 tpp_status tpp__sched_v_half(tpp_schedule *s, const tpp_schedule_desc *d) {

@@ -31,7 +31,7 @@ static int32_t turn(const planner *p, int32_t start, int32_t t) {
     return since >= 0 && since % PERIOD == 0 && since / PERIOD < p->s->micros ? since / PERIOD : -1;
 }
 
-/* The W that has waited longest stands wherever the block leaves a unit free. */
+/* The W that has waited longest, of those whose I comes before `t`. */
 static bool next_weight(const planner *p, timeline *line, int32_t t, tpp_action *a) {
     int32_t oldest = t;
     for (int32_t chunk = 0; chunk < 2; chunk++) {
@@ -46,7 +46,14 @@ static bool next_weight(const planner *p, timeline *line, int32_t t, tpp_action 
     return oldest < t;
 }
 
-/* What the pattern has a rank begin at `t`; false: nothing. */
+/* When the pattern has the last forward of a rank begin. */
+static int32_t last_forward(const planner *p, const timeline *line) {
+    const int32_t *f = line->block.forward;
+    return (f[0] > f[1] ? f[0] : f[1]) + PERIOD * (p->s->micros - 1);
+}
+
+/* What the pattern has a rank begin at `t`; false: nothing. W stand wherever the block leaves a unit
+ * free, as long as there are forwards that need the memory. */
 static bool pattern_at(const planner *p, timeline *line, int32_t t, tpp_action *a) {
     for (uint16_t chunk = 0; chunk < 2; chunk++) {
         int32_t f = turn(p, line->block.forward[chunk], t);
@@ -61,7 +68,7 @@ static bool pattern_at(const planner *p, timeline *line, int32_t t, tpp_action *
             return true;
         }
     }
-    return !p->pattern->whole && next_weight(p, line, t, a);
+    return !p->pattern->whole && t <= last_forward(p, line) && next_weight(p, line, t, a);
 }
 
 /* Between the last action of micro-batch 0 and the first that there is no micro-batch for, a rank
@@ -71,19 +78,27 @@ static bool in_steady_state(const planner *p, const timeline *line, int32_t t) {
            t < line->block.forward[0] + PERIOD * p->s->micros;
 }
 
+static int32_t width_of(const tpp_action *a) {
+    return a->op == TPP_OP_B ? 2 : 1;
+}
+
+/* Of the results, the one that matters for the order. */
+static int32_t kind_of(const tpp_action *a) {
+    return a->op == TPP_OP_F ? TPP__SCHED_F : a->op == TPP_OP_W ? TPP__SCHED_W : TPP__SCHED_I;
+}
+
 static bool is_free(const timeline *line, int32_t t, int32_t width) {
     return line->busy[t] == 0 && (width == 1 || line->busy[t + 1] == 0);
 }
 
 /* The first place, at most `t`, where `a` may stand. A forward must not make the rank hold more
  * than it may, before the place that the pattern has kept for it. */
-static int32_t earliest(const planner *p, const timeline *line, const tpp_action *a, int32_t width,
-                        int32_t kind, int32_t t) {
+static int32_t earliest(const planner *p, const timeline *line, const tpp_action *a, int32_t t) {
     if (p->pattern->steady && in_steady_state(p, line, t))
         return t;
     const tpp_schedule *s = p->s;
     tpp__sched_need needs[2];
-    int32_t from = line->after[kind][a->chunk];
+    int32_t from = line->after[kind_of(a)][a->chunk];
     int n = tpp__sched_needs(s->depth, s->stages, a, needs);
     for (int i = 0; i < n; i++) {
         int32_t there = p->done[tpp__sched_index(s->stages, s->micros, needs[i])];
@@ -95,27 +110,29 @@ static int32_t earliest(const planner *p, const timeline *line, const tpp_action
             place--;
         from = place;
     }
-    while (from < t && !is_free(line, from, width))
+    while (from < t && !is_free(line, from, width_of(a)))
         from++;
     return from;
 }
 
-static void put(planner *p, timeline *line, const tpp_action *a, int32_t t) {
-    int32_t width = a->op == TPP_OP_B ? 2 : 1;
-    int32_t kind = a->op == TPP_OP_F   ? TPP__SCHED_F
-                   : a->op == TPP_OP_W ? TPP__SCHED_W
-                                       : TPP__SCHED_I;
-    int32_t place = earliest(p, line, a, width, kind, t), end = place + width;
-    line->busy[place] = 1 + a->micro * 8 + (a->op - TPP_OP_F) * 2 + a->chunk;
-    if (width == 2)
-        line->busy[place + 1] = -1;
+static void place(planner *p, timeline *line, const tpp_action *a, int32_t t) {
+    int32_t kind = kind_of(a), end = t + width_of(a);
+    line->busy[t] = 1 + a->micro * 8 + (a->op - TPP_OP_F) * 2 + a->chunk;
+    if (end > t + 1)
+        line->busy[t + 1] = -1;
     line->after[kind][a->chunk] = end;
     tpp__sched_need result = {kind, a->stage, a->micro};
     p->done[tpp__sched_index(p->s->stages, p->s->micros, result)] = end;
+}
+
+/* What the pattern has at `t` goes to an earlier place. */
+static void pull(planner *p, timeline *line, const tpp_action *a, int32_t t) {
+    int32_t to = earliest(p, line, a, t);
+    place(p, line, a, to);
     if (a->op == TPP_OP_I)
         return;
     int32_t change = a->op == TPP_OP_F ? 1 : -1;
-    for (int32_t i = a->op == TPP_OP_F ? place : end - 1; i <= t; i++)
+    for (int32_t i = a->op == TPP_OP_F ? to : to + width_of(a) - 1; i <= t; i++)
         line->held[i] += change;
     line->holds += change;
 }
@@ -130,7 +147,20 @@ static void plan(planner *p) {
             if (!pattern_at(p, line, t, &a))
                 continue;
             a.stage = a.chunk == 0 ? r : s->stages - 1 - r;
-            put(p, line, &a, t);
+            pull(p, line, &a, t);
+        }
+    }
+}
+
+/* After the last forward of a rank no W must come before an I that other ranks wait for: they fill
+ * what is left. */
+static void plan_last_weights(planner *p) {
+    for (int32_t r = 0; r < p->s->ranks; r++) {
+        timeline *line = p->ranks + r;
+        tpp_action a;
+        while (next_weight(p, line, p->length, &a)) {
+            a.stage = a.chunk == 0 ? r : p->s->stages - 1 - r;
+            place(p, line, &a, earliest(p, line, &a, p->length - 1));
         }
     }
 }
@@ -154,7 +184,7 @@ static int32_t length_of(const tpp_schedule *s, const tpp__sched_pattern *patter
         tpp__sched_block block = pattern->block(s->ranks, r);
         last = block.backward[0] > last ? block.backward[0] : last;
     }
-    return last + PERIOD * (s->micros + 1); /* the last W find room within a period */
+    return last + PERIOD * (s->micros + 1); /* within a period the last W find room */
 }
 
 static void lay_out(planner *p, tpp__arena *arena) {
@@ -182,6 +212,8 @@ tpp_status tpp__sched_from_pattern(tpp_schedule *s, const tpp__sched_pattern *pa
     arena = tpp__arena_over(memory, bytes);
     lay_out(&p, &arena);
     plan(&p);
+    if (!pattern->whole)
+        plan_last_weights(&p);
     emit_all(&p, s);
     tpp__free(&s->allocator, memory, bytes);
     return TPP_OK;

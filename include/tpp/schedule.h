@@ -36,6 +36,12 @@
  * atom: the inputs of both are received before, the results of both sent after, and an executor may
  * run them together. Neither may need the other.
  *
+ * Bubbles (makespan less work) of equal stages, times t_f, t_i, t_w of a rank with all its chunks,
+ * t_b = t_i + t_w, micros >= ranks, chosen groups: GPIPE, 1F1B, EAGER_1F1B (p - 1)(t_f + t_b);
+ * INTERLEAVED, BFS that / v; ZB_H1 (p - 1)(t_f + t_i - t_w), ZB_INTERLEAVED that / v, if t_w <= t_i.
+ * Every kind takes any number of micro-batches; with fewer than ranks ask the simulator (exec.h).
+ * In all of them the weight gradients of a stage are added in rising order of micro-batches.
+ *
  * Text form: one line per rank, actions separated by one blank: "0F0 0F1 0B0", stage, operation,
  * micro-batch; operations F B I W SEND_F RECV_F SEND_B RECV_B.
  *
@@ -58,13 +64,19 @@ enum {
     TPP_SCHEDULE_GPIPE = 1, /**< all forwards, then all backwards (Huang et al. 2019) */
     /** one forward, one backward (PipeDream-Flush, Narayanan et al. 2021) */
     TPP_SCHEDULE_1F1B = 2,
-    TPP_SCHEDULE_INTERLEAVED = 3,  /**< 1F1B over several chunks per rank (Narayanan et al. 2021) */
-    TPP_SCHEDULE_BFS = 4,          /**< looped breadth-first (Lamy-Poirier 2023) */
-    TPP_SCHEDULE_EAGER_1F1B = 5,   /**< 1F1B with as many warm-up forwards as hide messages */
+    TPP_SCHEDULE_INTERLEAVED = 3, /**< 1F1B over several chunks per rank (Narayanan et al. 2021) */
+    /** all micro-batches through a chunk, then through the next (Lamy-Poirier 2023); backwards in
+     * rising order of micro-batches too; for weights that are gathered chunk by chunk */
+    TPP_SCHEDULE_BFS = 4,
+    /** 1F1B that runs twice as far ahead, so that messages are hidden (Zhuang et al. 2023) */
+    TPP_SCHEDULE_EAGER_1F1B = 5,
     TPP_SCHEDULE_FORWARD_ONLY = 6, /**< no backward: serving, evaluation */
-    TPP_SCHEDULE_ZB_H1 = 10,       /**< zero bubble in the memory of 1F1B (Qi et al. 2023) */
-    TPP_SCHEDULE_ZB_H2 = 11,       /**< zero bubble in twice that memory (Qi et al. 2023) */
-    TPP_SCHEDULE_ZB_INTERLEAVED = 12, /**< ZB-H1 over several chunks per rank */
+    /** I and W apart, W fills the waits; the memory of 1F1B's first rank (Qi et al. 2023) */
+    TPP_SCHEDULE_ZB_H1 = 10,
+    /** twice that memory less one micro-batch, no wait from first to last action if t_f = t_i = t_w
+     * and micros >= 2 ranks - 1 (Qi et al. 2023) */
+    TPP_SCHEDULE_ZB_H2 = 11,
+    TPP_SCHEDULE_ZB_INTERLEAVED = 12, /**< ZB-H1 over several chunks per rank (PyTorch 2024) */
     /** PyTorch's zero bubble on the V placement: with equal costs no bubble in the span, half of
      * (p - 1) t_f in the step, in the memory of 1F1B on every rank (Qi et al., "Pipeline Parallelism
      * with Controllable Memory", 2024) */
@@ -110,10 +122,11 @@ typedef struct tpp_schedule_desc {
     /** v, virtual stages per rank; 0: what the kind has, of those that have any number 1 */
     int32_t chunks;
     int32_t micros; /**< m, >= 1 */
-    /** INTERLEAVED and its like: micro-batches that pass a chunk before the next chunk's turn, 1 .. micros; the
-     * last group may be short. 0: the micro-batches are dealt evenly to max(1, micros div ranks)
-     * groups, larger ones first; this keeps the bubble smallest for any micros >= ranks. A last
-     * group shorter than the pipeline costs time, above all if group + its size < 2 (ranks - 1). */
+    /** INTERLEAVED, ZB_INTERLEAVED: micro-batches that pass a chunk before the next chunk's turn,
+     * 1 .. micros; the last group may be short. 0: the micro-batches are dealt evenly to
+     * max(1, micros div ranks) groups, larger ones first; this keeps the bubble smallest for any
+     * micros >= ranks. A last group shorter than the pipeline costs time, above all if
+     * group + its size < 2 (ranks - 1), of ZB_INTERLEAVED < ranks - 1. */
     int32_t group;
     uint32_t reserved0;             /**< 0 */
     const tpp_allocator *allocator; /**< NULL: malloc */

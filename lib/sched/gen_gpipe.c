@@ -1,9 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "sched/generate.h"
+#include "sched/sched_wave.h"
 
 void tpp__sched_gpipe(tpp__sched_emitter *e, const tpp_schedule_desc *d, int32_t rank) {
-    for (int32_t i = 0; i < d->micros; i++)
-        tpp__sched_emit(e, TPP_OP_F, rank, i);
-    for (int32_t i = 0; i < d->micros; i++)
-        tpp__sched_emit(e, TPP_OP_B, rank, i);
+    (void)d;
+    tpp__sched_wave(e, rank, TPP_OP_F);
+    tpp__sched_wave(e, rank, TPP_OP_B);
 }

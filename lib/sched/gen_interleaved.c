@@ -1,38 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "sched/generate.h"
-
-/* Micro-batches pass the chunks in groups: all of a group through chunk 0, then all of it through
- * chunk 1, ... The first `wides` groups have `wide` micro-batches, the others `narrow`. */
-typedef struct groups {
-    int64_t wides, wide, narrow;
-} groups;
-
-static groups groups_of(const tpp_schedule_desc *d) {
-    int32_t m = d->micros, g = d->group;
-    if (g > 0)
-        return (groups){m / g, g, m % g};
-    /* Dealt evenly, because a last group shorter than the pipeline would stall it. */
-    int32_t rounds = m < d->ranks ? 1 : m / d->ranks;
-    return (groups){m % rounds, m / rounds + 1, m / rounds};
-}
-
-/* The k-th forward of a rank, and with the chunks counted from the last one its k-th backward. */
-static void emit_kth(tpp__sched_emitter *e, const tpp_schedule_desc *d, const groups *q,
-                     int32_t rank, int32_t op, int64_t k) {
-    int64_t v = d->chunks;
-    int64_t wide_ids = q->wides * q->wide * v;
-    int64_t g = q->wide, before = 0;
-    if (k >= wide_ids) {
-        k -= wide_ids;
-        before = q->wides * q->wide;
-        g = q->narrow;
-    }
-    int64_t chunk = k % (v * g) / g;
-    int64_t micro = before + k / (v * g) * g + k % g;
-    if (op == TPP_OP_B)
-        chunk = v - 1 - chunk;
-    tpp__sched_emit(e, op, (int32_t)(chunk * d->ranks + rank), (int32_t)micro);
-}
+#include "sched/sched_groups.h"
 
 /* Forwards before the first backward. On the last rank that is the backward of micro-batch 0
  * through the last chunk, whence (v - 1) g; a rank s ranks before it runs 2 s further ahead, a
@@ -45,10 +13,9 @@ static void emit_kth(tpp__sched_emitter *e, const tpp_schedule_desc *d, const gr
  * question are of the last chunk, which wait for no rank; this must not close another ring, with
  * the backwards before those, whence the condition. Or no rank runs further ahead than it may,
  * which is slower. */
-static int64_t warmup_of(const tpp_schedule_desc *d, const groups *q, int32_t rank) {
+static int64_t warmup_of(const tpp_schedule_desc *d, const tpp__sched_groups *q, int32_t rank) {
     int64_t v = d->chunks, p = d->ranks;
-    int64_t g = q->wides > 0 ? q->wide : q->narrow;
-    int64_t last = q->narrow > 0 ? q->narrow : q->wide;
+    int64_t g = tpp__sched_groups_first(q), last = tpp__sched_groups_last(q);
     int64_t ahead = 2 * (p - 1 - rank);
     if (v > 1 && 2 * (p - 1) > g + last) {
         if (g >= p && (v - 2) * last < 2 * (g - p + 2))
@@ -61,14 +28,14 @@ static int64_t warmup_of(const tpp_schedule_desc *d, const groups *q, int32_t ra
 }
 
 void tpp__sched_interleaved(tpp__sched_emitter *e, const tpp_schedule_desc *d, int32_t rank) {
-    groups q = groups_of(d);
+    tpp__sched_groups q = tpp__sched_groups_of(d);
     int64_t n = (int64_t)d->micros * d->chunks;
     int64_t warmup = warmup_of(d, &q, rank);
     for (int64_t k = 0; k < warmup; k++)
-        emit_kth(e, d, &q, rank, TPP_OP_F, k);
+        tpp__sched_emit_turn(e, d, &q, rank, TPP_OP_F, k);
     for (int64_t k = 0; k < n; k++) {
         if (k < n - warmup)
-            emit_kth(e, d, &q, rank, TPP_OP_F, warmup + k);
-        emit_kth(e, d, &q, rank, TPP_OP_B, k);
+            tpp__sched_emit_turn(e, d, &q, rank, TPP_OP_F, warmup + k);
+        tpp__sched_emit_turn(e, d, &q, rank, TPP_OP_B, k);
     }
 }

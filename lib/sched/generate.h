@@ -57,12 +57,24 @@ tpp_status tpp__sched_desc_read(tpp_schedule_desc *d, const tpp_schedule_desc *i
 tpp__sched_generator tpp__sched_gpipe;
 tpp__sched_generator tpp__sched_1f1b;
 tpp__sched_generator tpp__sched_interleaved;
+tpp__sched_generator tpp__sched_bfs;
+tpp__sched_generator tpp__sched_eager_1f1b;
 tpp__sched_generator tpp__sched_forward_only;
+tpp__sched_generator tpp__sched_zb_h1;
+tpp__sched_generator tpp__sched_zb_h2;
+tpp__sched_generator tpp__sched_zb_interleaved;
 tpp__sched_generator tpp__sched_zb_v;
 tpp__sched_whole tpp__sched_v_half;
 tpp__sched_whole tpp__sched_v_min;
 tpp__sched_whole tpp__sched_v_1f1b;
 tpp__sched_generator tpp__sched_dualpipe;
 tpp__sched_generator tpp__sched_dualpipev;
+
+/* 1F1B and ZB-H1 with `reach` 1, eager 1F1B and ZB-H2 with 2: forwards that a rank runs ahead of
+ * the next one (and W that it runs behind the one before). */
+void tpp__sched_in_turn(tpp__sched_emitter *e, const tpp_schedule_desc *d, int32_t rank,
+                        int32_t reach);
+void tpp__sched_zb_h(tpp__sched_emitter *e, const tpp_schedule_desc *d, int32_t rank,
+                     int32_t reach);
 
 #endif

@@ -46,6 +46,9 @@ static tpp_status check_own(const tpp_schedule_desc *d, const tpp__sched_kind *k
         return tpp__fail(TPP_ERR_INVALID,
                          "desc.placement = 4 (OWN) but kind %s stands on placement %s only",
                          kind->name, placement_name(kind->placement));
+    if (d->group != 0)
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.group = %d but placement OWN has no groups; set it to 0", d->group);
     if (!d->rank_of)
         return tpp__fail(TPP_ERR_INVALID,
                          "desc.rank_of is NULL; placement OWN needs [stages] ranks");

@@ -12,12 +12,19 @@
 /* THE table of built-in orders: a row each. The last four: overlapped pairs, groups, any
  * placement; made as a whole. */
 static const tpp__sched_kind kinds[] = {
-    {TPP_SCHEDULE_GPIPE, "gpipe", "ScheduleGPipe", tpp__sched_gpipe, 2, LOOPED, 1, 0, 0, 0, NULL},
+    {TPP_SCHEDULE_GPIPE, "gpipe", "ScheduleGPipe", tpp__sched_gpipe, 2, LOOPED, 1, 0, 0, 1, NULL},
     {TPP_SCHEDULE_1F1B, "1f1b", "Schedule1F1B", tpp__sched_1f1b, 2, LOOPED, 1, 0, 0, 0, NULL},
     {TPP_SCHEDULE_INTERLEAVED, "interleaved", "ScheduleInterleaved1F1B", tpp__sched_interleaved, 2,
      LOOPED, ANY, 0, 1, 0, NULL},
-    {TPP_SCHEDULE_FORWARD_ONLY, "forward-only", NULL, tpp__sched_forward_only, 1, LOOPED, 1, 0, 0,
-     0, NULL},
+    {TPP_SCHEDULE_BFS, "bfs", "ScheduleLoopedBFS", tpp__sched_bfs, 2, LOOPED, ANY, 0, 0, 1, NULL},
+    {TPP_SCHEDULE_EAGER_1F1B, "eager-1f1b", NULL, tpp__sched_eager_1f1b, 2, LOOPED, 1, 0, 0, 0,
+     NULL},
+    {TPP_SCHEDULE_FORWARD_ONLY, "forward-only", NULL, tpp__sched_forward_only, 1, LOOPED, ANY, 0, 0,
+     1, NULL},
+    {TPP_SCHEDULE_ZB_H1, "zb-h1", NULL, tpp__sched_zb_h1, 3, LOOPED, 1, 0, 0, 0, NULL},
+    {TPP_SCHEDULE_ZB_H2, "zb-h2", NULL, tpp__sched_zb_h2, 3, LOOPED, 1, 0, 0, 0, NULL},
+    {TPP_SCHEDULE_ZB_INTERLEAVED, "zb-interleaved", "ScheduleInterleavedZeroBubble",
+     tpp__sched_zb_interleaved, 3, LOOPED, ANY, 0, 1, 0, NULL},
     {TPP_SCHEDULE_ZB_V, "zb-v", "ScheduleZBVZeroBubble", tpp__sched_zb_v, 3, V, 2, 0, 0, 0, NULL},
     {TPP_SCHEDULE_V_HALF, "v-half", NULL, NULL, 3, V, 2, 0, 0, 0, tpp__sched_v_half},
     {TPP_SCHEDULE_V_MIN, "v-min", NULL, NULL, 3, V, 2, 0, 0, 0, tpp__sched_v_min},

@@ -14,11 +14,11 @@ typedef struct world {
     const tpp_schedule *s;
     tpp_schedule_info info;
     bool lowered;
-    double forward, backward; /* of one chunk */
+    sched_sim_costs costs; /* of one chunk */
     cell *cells;
     int64_t *next;
     double *now;
-    int32_t *held;
+    int32_t *held, *held_input;
     const tpp_action **in_slot; /* [ranks * slots]: the last backward that wrote there */
 } world;
 
@@ -65,21 +65,22 @@ static double ready_at(const world *w, int32_t rank, const tpp_action *a) {
     case TPP_OP_SEND_B:
         return c->i;
     case TPP_OP_RECV_F:
-        return at(w, a->stage - 1, a->micro)->sent_f;
+        return at(w, a->stage - 1, a->micro)->sent_f + w->costs.latency;
     default:
-        return at(w, a->stage + 1, a->micro)->sent_b;
+        return at(w, a->stage + 1, a->micro)->sent_b + w->costs.latency;
     }
 }
 
 static double duration(const world *w, int32_t op) {
     switch (op) {
     case TPP_OP_F:
-        return w->forward;
+        return w->costs.forward;
     case TPP_OP_B:
-        return w->backward;
+        return w->costs.input + w->costs.weight;
     case TPP_OP_I:
+        return w->costs.input;
     case TPP_OP_W:
-        return w->backward / 2;
+        return w->costs.weight;
     default:
         return 0;
     }
@@ -114,6 +115,10 @@ static void note(const world *w, const tpp_action *a, double end) {
     }
 }
 
+static int32_t most(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
 static bool step(world *w, int32_t rank, sched_sim *out) {
     int64_t count;
     const tpp_action *all = tpp_schedule_actions(w->s, rank, &count);
@@ -129,14 +134,20 @@ static bool step(world *w, int32_t rank, sched_sim *out) {
     w->next[rank]++;
     out->work[rank] += duration(w, a->op);
     out->makespan = fmax(out->makespan, end);
+    if (a->op < TPP_OP_SEND_F) {
+        if (out->work[rank] == duration(w, a->op))
+            out->start[rank] = end - duration(w, a->op);
+        out->end[rank] = end;
+    }
     if (a->op == TPP_OP_F) {
         out->forward_end = fmax(out->forward_end, end);
-        w->held[rank]++;
+        out->peak[rank] = most(out->peak[rank], ++w->held[rank]);
+        out->peak_input[rank] = most(out->peak_input[rank], ++w->held_input[rank]);
     }
-    if (w->held[rank] > out->peak[rank])
-        out->peak[rank] = w->held[rank];
     if (a->op == TPP_OP_B || a->op == TPP_OP_W)
         w->held[rank]--;
+    if (a->op == TPP_OP_B || a->op == TPP_OP_I)
+        w->held_input[rank]--;
     if (w->lowered && (a->op == TPP_OP_B || a->op == TPP_OP_I))
         w->in_slot[rank * w->info.slots + a->slot] = a;
     return true;
@@ -153,18 +164,23 @@ static bool all_ended(const world *w) {
 }
 
 sched_sim sched_sim_run(const tpp_schedule *schedule, double forward, double backward) {
+    return sched_sim_costs_run(schedule, (sched_sim_costs){forward, backward / 2, backward / 2, 0});
+}
+
+sched_sim sched_sim_costs_run(const tpp_schedule *schedule, sched_sim_costs costs) {
     sched_sim out = {0};
     world w = {.s = schedule, .info.size = sizeof w.info};
     if (tpp_schedule_query(schedule, &w.info) < 0 || w.info.ranks > SCHED_SIM_RANKS)
         return out;
     w.lowered = w.info.slots > 0;
-    w.forward = forward / w.info.chunks;
-    w.backward = backward / w.info.chunks;
+    w.costs = (sched_sim_costs){costs.forward / w.info.chunks, costs.input / w.info.chunks,
+                                costs.weight / w.info.chunks, costs.latency};
     size_t cells = (size_t)w.info.stages * (size_t)w.info.micros, ranks = (size_t)w.info.ranks;
     w.cells = malloc(cells * sizeof *w.cells);
     w.next = calloc(ranks, sizeof *w.next);
     w.now = calloc(ranks, sizeof *w.now);
     w.held = calloc(ranks, sizeof *w.held);
+    w.held_input = calloc(ranks, sizeof *w.held_input);
     w.in_slot = calloc(ranks * (size_t)(w.info.slots + 1), sizeof *w.in_slot);
     for (size_t i = 0; i < cells; i++)
         w.cells[i] = (cell){NAN, NAN, NAN, NAN, NAN, NAN, NAN};
@@ -180,6 +196,7 @@ sched_sim sched_sim_run(const tpp_schedule *schedule, double forward, double bac
     free(w.next);
     free(w.now);
     free(w.held);
+    free(w.held_input);
     free(w.in_slot);
     return out;
 }

@@ -17,8 +17,18 @@ typedef struct sched_sim {
     double makespan;    /* end of the last action */
     double forward_end; /* end of the last F */
     double work[SCHED_SIM_RANKS];
-    int32_t peak[SCHED_SIM_RANKS]; /* chunk forwards held at once, from F to B or W */
+    double start[SCHED_SIM_RANKS], end[SCHED_SIM_RANKS]; /* of the first and last compute action */
+    int32_t peak[SCHED_SIM_RANKS];       /* chunk forwards held at once, from F to B or W */
+    int32_t peak_input[SCHED_SIM_RANKS]; /* the same, from F to B or I */
 } sched_sim;
+
+/* All for the whole of a rank, which is shared evenly by its chunks; B takes input + weight. */
+typedef struct sched_sim_costs {
+    double forward, input, weight;
+    double latency; /* of a lowered schedule: from the end of a send to where it can be received */
+} sched_sim_costs;
+
+sched_sim sched_sim_costs_run(const tpp_schedule *schedule, sched_sim_costs costs);
 
 /* `forward` and `backward` are for all chunks of a rank; I and W take half of `backward` each. */
 sched_sim sched_sim_run(const tpp_schedule *schedule, double forward, double backward);

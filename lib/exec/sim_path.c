@@ -118,13 +118,16 @@ static const tpp_action *maker(const tpp__sim_run *s, int32_t rank, int way, int
     return a;
 }
 
-/* The action before `a` whose result took the same link. */
-static const tpp_action *before_on_link(const tpp__sim_run *s, const tpp_action *a) {
+/* The action before `a` whose result took the same link; NULL: none. */
+static const tpp_action *before_on_link(const tpp__sim_run *s, int32_t rank, const tpp_action *a) {
+    const tpp_action *first = tpp_schedule_actions(s->run->schedule, rank, NULL);
     int32_t link = s->edge[a->stage].link[tpp__sim_way(a->op)];
-    do
+    while (a > first) {
         a--;
-    while (!sends(s, a) || s->edge[a->stage].link[tpp__sim_way(a->op)] != link);
-    return a;
+        if (sends(s, a) && s->edge[a->stage].link[tpp__sim_way(a->op)] == link)
+            return a;
+    }
+    return NULL;
 }
 
 /* --- Causes ----------------------------------------------------------------------------------- */
@@ -151,8 +154,10 @@ static atom follow_message(path *p, int32_t rank, const tpp_action *a, double en
         put_sends(p, &x, (int32_t)(a - x.a));
         return x;
     }
-    while (s->sim->links && end_of(s, a) + takes(s, a) != made_at(s, a)) {
-        const tpp_action *before = before_on_link(s, a);
+    while (s->sim->links) {
+        const tpp_action *before = before_on_link(s, rank, a);
+        if (!before || made_at(s, before) <= end_of(s, a))
+            break; /* the link was free */
         put_message(p, rank, a, made_at(s, before), end);
         end = made_at(s, before);
         a = before;

@@ -1,4 +1,5 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "base/fetch.h"
 #include "exec/sim.h"
 #include "sched/deps.h"
 
@@ -21,16 +22,6 @@ static double waiting(int32_t rank) {
 
 static int32_t who_waits(double made) {
     return (int32_t)(-2.0 - made);
-}
-
-/* Many ranks take turns, each reading its own stretch of memory: more than the hardware
- * foresees. */
-static inline void fetch(const void *soon) {
-#if defined(__GNUC__)
-    __builtin_prefetch(soon);
-#else
-    (void)soon;
-#endif
 }
 
 /* When `a` can start, `start` at the earliest; negative when a need is not made, and the rank is
@@ -73,7 +64,7 @@ static inline void finish(tpp__sim_run *s, int32_t rank, const tpp_action *a, do
     if (*made < tpp__sim_nobody)
         s->ready[s->ready_count++] = who_waits(*made);
     *made = full ? sent(s, rank, a, end) : end;
-    fetch(made + 8); /* where the next micro-batches are */
+    tpp__fetch(made + 8); /* where the next micro-batches are */
 }
 
 /* --- What is only counted when asked for ------------------------------------------------------ */
@@ -119,7 +110,7 @@ static inline void follow(tpp__sim_run *s, int32_t rank, bool full) {
     tpp__run_row *row = &s->row[rank];
     for (int64_t i = s->next[rank]; i < count; i++) {
         const tpp_action *a = &actions[i];
-        fetch(&actions[i + 16 < count ? i + 16 : i]);
+        tpp__fetch(&actions[i + 16 < count ? i + 16 : i]);
         if (a->op >= TPP__SIM_OPS)
             continue; /* a message: no time of the rank, and the dependency rule knows of it */
         bool pair = full && (a->flags & TPP_ACTION_FUSED);

@@ -2,6 +2,7 @@
 #include "sched/sched_walk.h"
 
 #include "base/check.h"
+#include "base/fetch.h"
 #include "sched/deps.h"
 
 /* What has happened to a cell. Results are the bits 1 << TPP__SCHED_F, _I, _W. */
@@ -154,6 +155,7 @@ static tpp_status follow(tpp__sched_walk *w, int32_t rank) {
     int64_t end = w->s->first[rank + 1];
     while (w->at[rank] < end) {
         const tpp_action *a = w->s->actions + w->at[rank];
+        tpp__fetch(&w->s->actions[w->at[rank] + 16 < end ? w->at[rank] + 16 : w->at[rank]]);
         tpp_status status =
             tpp__sched_is_message(a->op) ? message(w, rank, a) : compute(w, rank, a);
         if (status != TPP__SCHED_STEPPED)

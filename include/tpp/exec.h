@@ -279,7 +279,7 @@ typedef struct tpp_executor_ops {
  *         TPP_ERR_NO_MEMORY.
  *
  * Running it needs memory as tpp_run_query says for run.ranks = NULL: 40 bytes a stage and
- * micro-batch (of which 24 are touched only for report.path), 104 a stage and 96 a rank, each array
+ * micro-batch (of which 24 are touched only for report.path), 104 a stage and 84 a rank, each array
  * rounded up to 64 bytes; with costs or without, since the query does not know them. Ten million
  * actions F and B thus need 200 MB, beside the schedule's own 24 bytes an action. Run with another
  * number of stages is TPP_ERR_INVALID.

@@ -75,6 +75,17 @@ void exec_sim_run(exec_sim *out, const tpp_schedule *schedule, const tpp_sim_des
     free(memory);
 }
 
+void exec_sim_report(const tpp_schedule *schedule, const tpp_sim_desc *desc, tpp_run_report *out) {
+    tpp_executor *e;
+    tpp_run run = {.size = sizeof run, .schedule = schedule};
+    check(tpp_run_query(&run, &run.memory_bytes));
+    run.memory = aligned_alloc(64, (size_t)run.memory_bytes);
+    check(tpp_executor_sim_create(&e, desc));
+    check(tpp_executor_run(e, &run, out));
+    tpp_executor_destroy(e);
+    free(run.memory);
+}
+
 void exec_sim_equal(exec_sim *out, const tpp_schedule *schedule, double forward, double input,
                     double weight, double latency) {
     tpp_schedule_info info = {.size = sizeof info};

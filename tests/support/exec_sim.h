@@ -28,6 +28,9 @@ typedef struct exec_sim {
 
 void exec_sim_run(exec_sim *out, const tpp_schedule *schedule, const tpp_sim_desc *desc);
 
+/* The same for any number of ranks, into a report whose size and arrays the caller has set. */
+void exec_sim_report(const tpp_schedule *schedule, const tpp_sim_desc *desc, tpp_run_report *out);
+
 /* All stages alike; B takes the time of both halves. */
 void exec_sim_equal(exec_sim *out, const tpp_schedule *schedule, double forward, double input,
                     double weight, double latency);

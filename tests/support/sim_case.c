@@ -75,26 +75,42 @@ static bool draw_partner(const drawing *d, uint64_t *state, int32_t rank, int32_
     return false;
 }
 
-static void draw_all(drawing *d, uint64_t *state, int pairs) {
-    int32_t cells = d->s->stages * d->s->micros, micros = d->s->micros;
-    for (bool moved = true; moved;) {
-        moved = false;
-        int32_t at = sim_between(state, 0, cells - 1);
-        for (int32_t i = 0; i < cells && !moved; i++) {
-            int32_t cell = (at + i) % cells, stage = cell / micros, micro = cell % micros;
-            int32_t way = tpp__sched_direction(d->s, stage), b_stage, b_micro;
-            bool own = micro >= tpp__sched_micro_first(d->s, way) &&
-                       micro < tpp__sched_micro_first(d->s, way + 1);
-            int32_t op = own ? next_of(d, stage, micro) : 0;
-            moved = op != 0;
-            bool pair = pairs && op == TPP_OP_F &&
-                        draw_partner(d, state, d->s->rank_of[stage], &b_stage, &b_micro);
-            if (moved)
-                take(d, op, stage, micro, pair ? TPP_ACTION_FUSED : 0);
-            if (pair)
-                take(d, TPP_OP_B, b_stage, b_micro, 0);
-        }
+/* Cells that have something left to do. */
+typedef struct cells {
+    int32_t *list, count;
+} cells;
+
+static cells own_cells(const drawing *d) {
+    cells all = {malloc((size_t)d->s->stages * (size_t)d->s->micros * sizeof *all.list), 0};
+    for (int32_t stage = 0; stage < d->s->stages; stage++) {
+        int32_t way = tpp__sched_direction(d->s, stage);
+        for (int32_t i = tpp__sched_micro_first(d->s, way);
+             i < tpp__sched_micro_first(d->s, way + 1); i++)
+            all.list[all.count++] = tpp__sched_cell(d->s, stage, i);
     }
+    return all;
+}
+
+static void draw_all(drawing *d, uint64_t *state, int pairs) {
+    int32_t micros = d->s->micros, b_stage, b_micro;
+    cells left = own_cells(d);
+    for (int32_t at = 0; left.count > 0; at++) {
+        if (at >= left.count || sim_random(state) % 8 == 0)
+            at = sim_between(state, 0, left.count - 1);
+        int32_t stage = left.list[at] / micros, micro = left.list[at] % micros;
+        int32_t op = next_of(d, stage, micro);
+        if (op == 0) {
+            if (d->done[left.list[at]] == 7 || (d->forward_only && d->done[left.list[at]]))
+                left.list[at] = left.list[--left.count];
+            continue;
+        }
+        bool pair = pairs && op == TPP_OP_F &&
+                    draw_partner(d, state, d->s->rank_of[stage], &b_stage, &b_micro);
+        take(d, op, stage, micro, pair ? TPP_ACTION_FUSED : 0);
+        if (pair)
+            take(d, TPP_OP_B, b_stage, b_micro, 0);
+    }
+    free(left.list);
 }
 
 static void place(tpp_schedule *s, uint64_t *state, int32_t chunks) {
@@ -120,13 +136,13 @@ tpp_schedule *sim_order(uint64_t *state, int32_t ranks, int32_t chunks, int32_t 
     tpp__allocator_read(&allocator, NULL);
     assert_int_equal(tpp__sched_new(&d.s, &allocator, ranks, ranks * chunks, micros), TPP_OK);
     place(d.s, state, chunks);
-    size_t cells = (size_t)d.s->stages * (size_t)micros;
+    size_t count = (size_t)d.s->stages * (size_t)micros;
     int halves = sim_between(state, 0, 2), pairs = sim_between(state, 0, 1);
-    d.halves = calloc(cells, sizeof *d.halves);
-    d.done = calloc(cells, sizeof *d.done);
+    d.halves = calloc(count, sizeof *d.halves);
+    d.done = calloc(count, sizeof *d.done);
     d.lists = calloc((size_t)(d.each * ranks), sizeof *d.lists);
     d.counts = calloc((size_t)ranks, sizeof *d.counts);
-    for (size_t i = 0; i < cells; i++)
+    for (size_t i = 0; i < count; i++)
         d.halves[i] = halves == 2 || (halves == 1 && sim_random(state) % 2);
     draw_all(&d, state, pairs);
     assert_int_equal(tpp__sched_reserve(d.s, d.each * ranks), TPP_OK);

@@ -18,7 +18,7 @@
 
 /* A process for each pipeline rank, over sockets: the distributed executor where nothing is shared. */
 
-enum { MOST_LANES = 2, MOST_STAGES = 16, MOST_MICROS = 16, STEPS = 2 };
+enum { MOST_LANES = 2, MOST_STAGES = 16, MOST_MICROS = 16, STEPS = 2, SCHEDULES = 5 };
 
 /* What a process tells of one of its lanes. */
 typedef struct told {
@@ -149,18 +149,20 @@ static void check_told(exec_rig *rig) {
 }
 
 static tpp_schedule *const *schedules(void) {
-    static tpp_schedule *made[3];
+    static tpp_schedule *made[SCHEDULES];
     made[0] = exec_schedule(TPP_SCHEDULE_1F1B, 3, 1, 5, 0);
     made[1] = exec_schedule(TPP_SCHEDULE_INTERLEAVED, 2, 2, 4, 0);
     made[2] = exec_schedule_text("0F0 0F1 0I0 0W0 0F2 0I1 0W1 0I2 0W2\n"
                                  "1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2\n");
+    made[3] = exec_schedule(TPP_SCHEDULE_ZB_V, 3, 0, 6, 0);
+    made[4] = exec_schedule(TPP_SCHEDULE_DUALPIPE, 4, 0, 8, 0);
     return made;
 }
 
 static void test_steps(void **state) {
     tpp_schedule *const *made = schedules();
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SCHEDULES; i++) {
         for (int32_t lanes = 1; lanes <= MOST_LANES; lanes++) {
             exec_rig rig;
             open_rig(&rig, made[i], lanes);
@@ -176,7 +178,7 @@ static void test_steps(void **state) {
 static void test_failure(void **state) {
     tpp_schedule *const *made = schedules();
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SCHEDULES; i++) {
         for (int32_t lanes = 1; lanes <= MOST_LANES; lanes++) {
             exec_rig rig;
             open_rig(&rig, made[i], lanes);
@@ -202,7 +204,7 @@ static void test_failure(void **state) {
 static void test_death(void **state) {
     tpp_schedule *const *made = schedules();
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SCHEDULES; i++) {
         exec_rig rig;
         open_rig(&rig, made[i], 1);
         quit_rank = 1;

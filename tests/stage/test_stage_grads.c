@@ -105,10 +105,173 @@ static void stages_without_gradients(void **state) {
     tpp_layer_destroy(layer);
 }
 
+/* --- Mirrors ---------------------------------------------------------------------------------- */
+
+static void expect(tpp_status got, tpp_status status, const char *says) {
+    if (got != status || !strstr(tpp_message(), says))
+        fail_msg("%s, \"%s\"; want %s, \"%s\"", tpp_status_name(got), tpp_message(),
+                 tpp_status_name(status), says);
+}
+
+enum { RANKS = 2, CHUNKS = 2, COLS = 4, ROOM = 64 };
+
+/* Two ranks of a two-way pipeline, whose stages are a norm each. */
+typedef struct pipeline {
+    tpp_schedule *schedule;
+    tpp_layer *norm;
+    _Alignas(64) double params[ROOM], grads[RANKS][CHUNKS][ROOM];
+    tpp_stage *stages[RANKS];
+} pipeline;
+
+static void open_pipeline(pipeline *p, tpp_schedule_kind kind) {
+    tpp_schedule_desc way = {.size = sizeof way, .kind = kind, .ranks = RANKS, .micros = 4};
+    tpp_layer_env env = {.size = sizeof env, .dtype = TPP_F64};
+    tpp_norm_desc norm = {.size = sizeof norm, .flags = TPP_NORM_NO_BIAS, .cols = COLS};
+    memset(p, 0, sizeof *p);
+    assert_int_equal(tpp_schedule_make(&p->schedule, &way), TPP_OK);
+    assert_int_equal(tpp_norm_create(&p->norm, &env, &norm), TPP_OK);
+    for (int r = 0; r < RANKS; r++) {
+        const tpp_layer *layers[] = {p->norm, p->norm};
+        const void *params[] = {p->params, p->params};
+        void *grads[] = {p->grads[r][0], p->grads[r][1]};
+        tpp_stage_desc d = {.size = sizeof d, .layers = layers, .params = params, .grads = grads};
+        d.chunks = CHUNKS, d.micros = 4, d.slots = 1;
+        d.batch = d.seq = 1;
+        assert_int_equal(tpp_stage_create(&p->stages[r], &d), TPP_OK);
+        for (int c = 0; c < CHUNKS; c++)
+            for (int i = 0; i < COLS; i++)
+                p->grads[r][c][i] = 100 * r + 10 * c + i;
+    }
+}
+
+static void close_pipeline(pipeline *p) {
+    for (int r = 0; r < RANKS; r++)
+        tpp_stage_destroy(p->stages[r]);
+    tpp_layer_destroy(p->norm);
+    tpp_schedule_destroy(p->schedule);
+}
+
+/* Model stage r: chunk 0 of rank r and chunk 1 of the other rank. */
+static void check_sums(const pipeline *p) {
+    for (int r = 0; r < RANKS; r++) {
+        for (int i = 0; i < COLS; i++) {
+            double sum = 100 * r + i + 100 * (1 - r) + 10 + i;
+            assert_true(p->grads[r][0][i] == sum && p->grads[1 - r][1][i] == sum);
+        }
+    }
+}
+
+static void mirrors_of_one_process(void **state) {
+    static pipeline p;
+    (void)state;
+    open_pipeline(&p, TPP_SCHEDULE_DUALPIPE);
+    assert_int_equal(tpp_stage_sum_mirrors(p.stages, RANKS, p.schedule, NULL, NULL, 0), TPP_OK);
+    check_sums(&p);
+    close_pipeline(&p);
+    open_pipeline(&p, TPP_SCHEDULE_DUALPIPEV); /* one direction: nothing is summed */
+    assert_int_equal(tpp_stage_sum_mirrors(p.stages, RANKS, p.schedule, NULL, NULL, 0), TPP_OK);
+    assert_true(p.grads[0][0][1] == 1 && p.grads[1][1][1] == 111);
+    close_pipeline(&p);
+}
+
+/* Each rank brings its own stages and its handle of the group, which counts what passes. */
+static pipeline shared;
+static tpp_comm *handles[RANKS];
+static int32_t silent; /* a rank that fails instead of taking part; -1: none */
+
+static tpp_status sum_own(void *arg, int32_t rank, int32_t lane) {
+    _Alignas(64) double scratch[ROOM];
+    (void)arg, (void)lane;
+    if (rank == silent)
+        return tpp_comm_abort(handles[rank]), TPP_ERR_USER;
+    return tpp_stage_sum_mirrors(&shared.stages[rank], 1, shared.schedule, handles[rank], scratch,
+                                 64);
+}
+
+static void mirrors_over_a_comm(void **state) {
+    (void)state;
+    for (silent = -1; silent < RANKS; silent++) {
+        tpp_comm *group[RANKS];
+        tpp_executor *threads;
+        assert_int_equal(tpp_comm_local_create(group, RANKS, NULL), TPP_OK);
+        for (int r = 0; r < RANKS; r++)
+            assert_int_equal(tpp_comm_traced_create(&handles[r], group[r], NULL), TPP_OK);
+        open_pipeline(&shared, TPP_SCHEDULE_DUALPIPE);
+        assert_int_equal(tpp_executor_threads_create(&threads, RANKS, 1, NULL), TPP_OK);
+        tpp_status status = tpp_executor_each(threads, RANKS, 1, sum_own, NULL);
+        assert_int_equal(status, silent < 0    ? TPP_OK
+                                 : silent == 0 ? TPP_ERR_USER
+                                               : TPP_ERR_ABORTED);
+        tpp_comm_count sent = {0};
+        assert_int_equal(tpp_comm_traced_get(handles[0], TPP_COMM_SEND, &sent), TPP_OK);
+        if (silent < 0) {
+            check_sums(&shared);
+            assert_true(sent.calls == 2 && sent.elements == 2 * 8); /* 64 bytes each */
+        }
+        tpp_executor_destroy(threads);
+        close_pipeline(&shared);
+        for (int r = 0; r < RANKS; r++) {
+            tpp_comm_destroy(handles[r]);
+            tpp_comm_destroy(group[r]);
+        }
+    }
+}
+
+static void refused_mirrors(void **state) {
+    static pipeline p;
+    _Alignas(64) double scratch[ROOM];
+    tpp_comm *group[RANKS], *three[3];
+    (void)state;
+    open_pipeline(&p, TPP_SCHEDULE_DUALPIPE);
+    assert_int_equal(tpp_comm_local_create(group, RANKS, NULL), TPP_OK);
+    assert_int_equal(tpp_comm_local_create(three, 3, NULL), TPP_OK);
+    expect(tpp_stage_sum_mirrors(NULL, 2, p.schedule, NULL, NULL, 0), TPP_ERR_INVALID, "stages");
+    expect(tpp_stage_sum_mirrors(p.stages, 2, NULL, NULL, NULL, 0), TPP_ERR_INVALID, "schedule");
+    expect(tpp_stage_sum_mirrors(p.stages, 1, p.schedule, NULL, NULL, 0), TPP_ERR_INVALID,
+           "count = 1; it must be 2");
+    expect(tpp_stage_sum_mirrors(p.stages, 1, p.schedule, three[0], scratch, 64), TPP_ERR_INVALID,
+           "comm has 3 ranks; the schedule has 2");
+    expect(tpp_stage_sum_mirrors(p.stages, 1, p.schedule, group[0], NULL, 64), TPP_ERR_INVALID,
+           "scratch is NULL");
+    expect(tpp_stage_sum_mirrors(p.stages, 1, p.schedule, group[0], scratch + 1, 64),
+           TPP_ERR_INVALID, "not aligned");
+    expect(tpp_stage_sum_mirrors(p.stages, 1, p.schedule, group[0], scratch, 63), TPP_ERR_TOO_SMALL,
+           "needs 64");
+    tpp_stage *none[] = {p.stages[0], NULL};
+    expect(tpp_stage_sum_mirrors(none, 2, p.schedule, NULL, NULL, 0), TPP_ERR_INVALID,
+           "stages[1] is NULL");
+    /* a rank with one chunk, and one whose layers are others */
+    tpp_layer_env env = {.size = sizeof env, .dtype = TPP_F64};
+    tpp_norm_desc wide = {.size = sizeof wide, .cols = 40};
+    tpp_layer *norm;
+    assert_int_equal(tpp_norm_create(&norm, &env, &wide), TPP_OK);
+    const tpp_layer *layers[] = {norm, norm};
+    static _Alignas(64) double memory[2][128];
+    const void *params[] = {memory[0], memory[0]};
+    void *grads[] = {memory[0], memory[1]};
+    tpp_stage_desc d = {.size = sizeof d, .layers = layers, .params = params, .grads = grads};
+    d.micros = 4, d.slots = 1;
+    d.batch = d.seq = 1;
+    for (d.chunks = 1; d.chunks <= 2; d.chunks++) {
+        assert_int_equal(tpp_stage_create(&none[1], &d), TPP_OK);
+        expect(tpp_stage_sum_mirrors(none, 2, p.schedule, NULL, NULL, 0), TPP_ERR_INVALID,
+               d.chunks == 1 ? "stages[1] has 1 chunks; rank 1 of the schedule has 2"
+                             : "must be alike");
+        tpp_stage_destroy(none[1]);
+    }
+    tpp_layer_destroy(norm);
+    for (int r = 0; r < RANKS; r++)
+        tpp_comm_destroy(group[r]);
+    for (int r = 0; r < 3; r++)
+        tpp_comm_destroy(three[r]);
+    close_pipeline(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(late_gradients_are_joined),
-        cmocka_unit_test(stages_without_gradients),
+        cmocka_unit_test(late_gradients_are_joined), cmocka_unit_test(stages_without_gradients),
+        cmocka_unit_test(mirrors_of_one_process),    cmocka_unit_test(mirrors_over_a_comm),
+        cmocka_unit_test(refused_mirrors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

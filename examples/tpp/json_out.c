@@ -43,9 +43,6 @@ static void open_level(struct json *json, const char *key, char bracket) {
     fputc(bracket, json->out);
     json->depth++;
     json->filled = 0;
-    if (bracket == '[' && !json->flat) {
-        json->flat = json->depth;
-    }
 }
 
 static void close_level(struct json *json, char bracket) {
@@ -65,8 +62,15 @@ void json_object(struct json *json, const char *key) {
     open_level(json, key, '{');
 }
 
+void json_rows(struct json *json, const char *key) {
+    open_level(json, key, '[');
+}
+
 void json_array(struct json *json, const char *key) {
     open_level(json, key, '[');
+    if (!json->flat) {
+        json->flat = json->depth;
+    }
 }
 
 void json_end_object(struct json *json) {

@@ -15,6 +15,7 @@ struct json {
 
 void json_object(struct json *json, const char *key);
 void json_array(struct json *json, const char *key);
+void json_rows(struct json *json, const char *key); /* an array whose values have a line each */
 void json_end_object(struct json *json);
 void json_end_array(struct json *json);
 

@@ -4,6 +4,8 @@
 #include <tpp/tpp.h>
 
 #include "generate_main.h"
+#include "pipe/schedule_main.h"
+#include "pipe/simulate_main.h"
 #include "say.h"
 #include "train.h"
 
@@ -19,6 +21,8 @@ static const struct command commands[] = {
      "train a language model on a text, split over tensor-parallel and pipeline ranks", train_main},
     {"generate", "tpp generate", "write on from a text with a trained model, split the same way",
      generate_main},
+    {"schedule", "tpp schedule", "print a pipeline schedule, or draw it", schedule_main},
+    {"simulate", "tpp simulate", "how long a schedule takes and what it holds", simulate_main},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -22,5 +22,7 @@
     { OPTION_REAL, name, "X", text, AT(field), least, most, NULL }
 #define CHOICE(name, field, choices, text)                                                         \
     { OPTION_CHOICE, name, "NAME", text, AT(field), 0, 0, choices }
+#define ARGUMENT(name, field, text)                                                                \
+    { OPTION_ARGUMENT, name, NULL, text, AT(field), 0, 0, NULL }
 
 #endif

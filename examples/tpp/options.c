@@ -137,7 +137,7 @@ static int begun_by(char out[LIST_BYTES], const struct option_row *rows, const c
     int used = 0;
     out[0] = 0;
     for (const struct option_row *row = rows; !options_end(row); row++) {
-        if (row->name && strncmp(row->name, start, strlen(start)) == 0 &&
+        if (option_dashed(row) && strncmp(row->name, start, strlen(start)) == 0 &&
             used < LIST_BYTES - MOST_ROWS) {
             used += snprintf(out + used, (size_t)(LIST_BYTES - used), "%s--%s", count ? ", " : "",
                              row->name);
@@ -151,7 +151,7 @@ static const char *nearest_name(const struct option_row *rows, const char *name)
     const char *nearest = NULL;
     int best = 3; /* more than two letters apart is another word */
     for (const struct option_row *row = rows; !options_end(row); row++) {
-        int d = row->name ? distance(name, row->name) : best;
+        int d = option_dashed(row) ? distance(name, row->name) : best;
         if (d < best && d < (int)strlen(name)) { /* not every letter is another one */
             best = d;
             nearest = row->name;
@@ -177,34 +177,52 @@ static int unknown_option(const struct option_row *rows, const char *text) {
 }
 
 static const char *failed_option(const struct option_row *rows) {
-    return optopt >= FIRST_VALUE ? rows[optopt - FIRST_VALUE].name : "";
+    return optopt >= FIRST_VALUE ? rows[optopt - FIRST_VALUE].name : "out";
 }
 
-static int help_row(const struct option_row *rows) {
-    int i = 0;
-    while (!rows[i].name || strcmp(rows[i].name, "help") != 0) {
-        i++;
+/* Which row has this name; -1: none. */
+static int row_named(const struct option_row *rows, const char *name) {
+    for (int i = 0; !options_end(&rows[i]); i++) {
+        if (option_dashed(&rows[i]) && strcmp(rows[i].name, name) == 0) {
+            return i;
+        }
     }
-    return i;
+    return -1;
+}
+
+/* What stands alone, after the options were moved before it. */
+static int parse_arguments(const struct option_row *rows, void *config, int argc, char **argv) {
+    for (const struct option_row *row = rows; !options_end(row) && optind < argc; row++) {
+        if (row->type == OPTION_ARGUMENT) {
+            *(const char **)(void *)((char *)config + row->offset) = argv[optind++];
+        }
+    }
+    if (optind < argc) {
+        return usage_error("%s stands alone; every argument here belongs to an option, see --help",
+                           argv[optind]);
+    }
+    return 0;
 }
 
 int options_parse(const struct option_row *rows, void *config, int argc, char **argv) {
     struct option longs[MOST_ROWS + 1] = {{0}};
     for (int i = 0, n = 0; !options_end(&rows[i]) && n < MOST_ROWS; i++) {
-        if (rows[i].name) {
+        if (option_dashed(&rows[i])) {
             int has = rows[i].type == OPTION_FLAG ? no_argument : required_argument;
             longs[n++] = (struct option){rows[i].name, has, NULL, FIRST_VALUE + i};
         }
     }
+    const char *letters = row_named(rows, "out") < 0 ? ":h" : ":ho:";
     opterr = 0;
     optind = 1;
     for (;;) {
         int at = optind;
-        int c = getopt_long(argc, argv, ":h", longs, NULL);
+        int c = getopt_long(argc, argv, letters, longs, NULL);
         if (c == -1) {
             break;
         }
-        c = c == 'h' ? FIRST_VALUE + help_row(rows) : c;
+        c = c == 'h' ? FIRST_VALUE + row_named(rows, "help") : c;
+        c = c == 'o' ? FIRST_VALUE + row_named(rows, "out") : c;
         if (c == ':') {
             return usage_error("--%s needs a value; --help tells which", failed_option(rows));
         }
@@ -221,9 +239,5 @@ int options_parse(const struct option_row *rows, void *config, int argc, char **
             return code;
         }
     }
-    if (optind < argc) {
-        return usage_error("%s stands alone; every argument here belongs to an option, see --help",
-                           argv[optind]);
-    }
-    return 0;
+    return parse_arguments(rows, config, argc, argv);
 }

@@ -8,6 +8,10 @@ int options_end(const struct option_row *row) {
     return row->type != OPTION_HEADING && !row->name;
 }
 
+int option_dashed(const struct option_row *row) {
+    return row->type != OPTION_HEADING && row->type != OPTION_ARGUMENT;
+}
+
 const char *option_choice_name(const struct option_choice *choices, int32_t value) {
     while (choices->name && choices->value != value) {
         choices++;
@@ -64,8 +68,9 @@ void options_print(FILE *out, const struct option_row *rows, const void *default
         char left[48];
         char standard[64];
         char text[512];
-        snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "",
-                 row->value ? row->value : "");
+        const char *dashes = strcmp(row->name, "out") == 0 ? "-o, --" : "--";
+        snprintf(left, sizeof left, "%s%s%s%s", option_dashed(row) ? dashes : "", row->name,
+                 row->value ? " " : "", row->value ? row->value : "");
         default_text(standard, sizeof standard, row, (const char *)defaults + row->offset);
         snprintf(text, sizeof text, "%s%s", row->help, standard);
         fprintf(out, "  %-22s ", left);

@@ -62,8 +62,8 @@ def library_include(path, quote, target):
 
 
 def example_include(path, quote, target, files):
-    """Examples see the public headers, the system's, and those beside them."""
-    beside = f'{os.path.dirname(path)}/{target}'
+    """Examples see the public headers, the system's, and those of their program."""
+    beside = os.path.normpath(f'{os.path.dirname(path)}/{target}')
     if quote == '"' and beside not in files:
         return f'examples include <tpp/...> and system headers, not "{target}"'
     if quote == '<' and target.startswith('tpp/') and f'include/{target}' not in files:

@@ -1,0 +1,95 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "pipe_config.h"
+
+#include "../say.h"
+#include "pipe_rows.h"
+
+const struct option_choice form_choices[] = {
+    {"text", FORM_TEXT, 0},     {"json", FORM_JSON, 0}, {"svg", FORM_SVG, 0},
+    {"chrome", FORM_CHROME, 0}, {NULL, 0, 0},
+};
+
+const struct option_row schedule_options[] = {
+    HEADING("Schedule"),
+    SOURCE_ROW,
+    SHAPE_ROWS,
+    HEADING("Output"),
+    FORM_ROWS("text: one line per rank; json; svg, chrome: a simulated run"),
+    FLAG("messages", messages, "with sends and receives (text, json)"),
+    HEADING("Costs of a full stage and micro-batch, for svg and chrome"),
+    TIME_ROWS,
+    REAL("p2p", p2p, 0, MOST_COST, "time that a message is under way; occupies nobody"),
+    HELP_ROWS,
+};
+
+const struct option_row simulate_options[] = {
+    HEADING("Schedule"),
+    SOURCE_ROW,
+    SHAPE_ROWS,
+    HEADING("Times of a full stage (all chunks of a rank) and micro-batch, in any one unit"),
+    TIME_ROWS,
+    REAL("tb", tb, 0, MOST_COST, "time of a whole backward (default --ti + --tw)"),
+    REAL("fused", fused, 0, MOST_COST,
+         "time of an overlapped forward and backward (default both together)"),
+    REAL("optimizer", optimizer, 0, MOST_COST, "time of the optimizer step (default none)"),
+    PATH("costs", costs,
+         "JSON object with costs of each stage, in place of these options: see below"),
+    HEADING("Messages"),
+    REAL("p2p", p2p, 0, MOST_COST, "time that a message is under way; occupies nobody"),
+    REAL("link", link, 0, MOST_COST,
+         "time that a message occupies its link, or --bytes and --bandwidth"),
+    REAL("bytes", bytes, 0, MOST_COST, "of a message"),
+    REAL("bandwidth", bandwidth, 0, MOST_COST, "of a link, bytes in a unit of time"),
+    FLAG("blocking", blocking, "a message occupies the rank that sends it too"),
+    FLAG("barrier", barrier, "the optimizer steps begin when all ranks have ended"),
+    FLAG("paper-edges", paper_edges,
+         "drop the edges that the zero-bubble paper's column 1F1B-I does without"),
+    HEADING("Memory, in any one unit"),
+    MEMORY_ROWS,
+    REAL("memory", mem_b, 0, MOST_COST, "the same as --mem-b"),
+    HEADING("Output"),
+    FLAG("json", json, "print one JSON object"),
+    PICTURE_ROWS,
+    HELP_ROWS,
+};
+
+struct pipe_config pipe_config_default(void) {
+    return (struct pipe_config){
+        .tf = 1,
+        .ti = 1,
+        .tw = 1,
+        .tb = -1,
+        .fused = -1,
+        .link = -1,
+        .bytes = -1,
+        .bandwidth = -1,
+        .optimizer = -1,
+        .mem_b = 1,
+        .mem_w = -1,
+        .format = FORM_TEXT,
+    };
+}
+
+int pipe_config_check(const struct pipe_config *c) {
+    if (!c->source) {
+        return usage_error("NAME is missing: a built-in order, such as 1f1b, or a file; --help "
+                           "lists them");
+    }
+    if ((c->bytes >= 0) != (c->bandwidth >= 0)) {
+        return usage_error("--%s is missing: a message occupies its link for --bytes divided by "
+                           "--bandwidth",
+                           c->bytes >= 0 ? "bandwidth" : "bytes");
+    }
+    if (c->bytes >= 0 && c->link >= 0) {
+        return usage_error("--link %g and --bytes %g say the same twice; accepted: one of the two",
+                           c->link, c->bytes);
+    }
+    if (c->bandwidth == 0) {
+        return usage_error("--bandwidth 0 moves nothing; accepted: more than 0");
+    }
+    return 0;
+}
+
+double pipe_config_link(const struct pipe_config *c) {
+    return c->bytes >= 0 ? c->bytes / c->bandwidth : c->link >= 0 ? c->link : 0;
+}

@@ -1,0 +1,168 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "pipe_source.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../reserve.h"
+#include "../say.h"
+
+enum { LAST_KIND = 64, NAMES_BYTES = 512, DEFAULT_STAGES = 4, DEFAULT_MICRO = 8 };
+
+/* The orders that there are, with commas. */
+static void list_names(char out[NAMES_BYTES]) {
+    int used = 0;
+    out[0] = 0;
+    for (tpp_schedule_kind kind = 1; kind <= LAST_KIND && used < NAMES_BYTES; kind++) {
+        const char *name = tpp_schedule_kind_name(kind);
+        if (name) {
+            used +=
+                snprintf(out + used, (size_t)(NAMES_BYTES - used), "%s%s", used ? ", " : "", name);
+        }
+    }
+}
+
+void pipe_source_print_names(FILE *out) {
+    char names[NAMES_BYTES];
+    int column = 0;
+    list_names(names);
+    fputs("\nBuilt-in orders:\n", out);
+    for (char *name = strtok(names, " "); name; name = strtok(NULL, " ")) {
+        if (column + 1 + (int)strlen(name) > 79) {
+            fputc('\n', out);
+            column = 0;
+        }
+        column += fprintf(out, "%s%s", column ? " " : "  ", name);
+    }
+    fputc('\n', out);
+}
+
+/* The library's sentence, with the names that the command line has. */
+static int refused(void) {
+    static const char *const names[][2] = {
+        {"desc.ranks", "--stages"},
+        {"desc.chunks", "--chunks"},
+        {"desc.micros", "--micro"},
+        {"desc.group", "--group"},
+        {"desc.flags = 1 (UNFUSED)", "--split"},
+    };
+    char text[1024] = "";
+    for (const char *rest = tpp_message(); *rest;) {
+        size_t used = strlen(text);
+        size_t i = 0;
+        while (i < sizeof names / sizeof *names &&
+               strncmp(rest, names[i][0], strlen(names[i][0])) != 0) {
+            i++;
+        }
+        int known = i < sizeof names / sizeof *names;
+        snprintf(text + used, sizeof text - used, "%.*s", known ? 16 : 1,
+                 known ? names[i][1] : rest);
+        rest += known ? strlen(names[i][0]) : 1;
+    }
+    return usage_error("%s", text);
+}
+
+static int generate(struct pipe_source *out, const struct pipe_config *c, tpp_schedule_kind kind) {
+    tpp_schedule_desc d = {0};
+    d.size = sizeof d;
+    d.kind = kind;
+    d.flags = c->split ? TPP_SCHEDULE_UNFUSED : 0;
+    d.ranks = c->stages ? c->stages : DEFAULT_STAGES;
+    d.micros = c->micro ? c->micro : DEFAULT_MICRO;
+    d.chunks = c->chunks;
+    d.group = c->group;
+    out->name = tpp_schedule_kind_name(kind);
+    out->builtin = 1;
+    return tpp_schedule_create(&out->schedule, &d) == TPP_OK ? 0 : refused();
+}
+
+/* All bytes of a file; NULL and errno when it cannot be read. */
+static char *read_all(const char *path, int64_t *count) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    char *bytes = NULL;
+    int64_t room = 0;
+    size_t got = 1;
+    *count = 0;
+    while (file && got > 0) {
+        if (*count == room) {
+            room = room ? 2 * room : 1 << 16;
+            bytes = lengthen(bytes, room, 1);
+        }
+        errno = 0;
+        got = fread(bytes + *count, 1, (size_t)(room - *count), file);
+        *count += (int64_t)got;
+    }
+    int failed = file && ferror(file) ? errno : 0;
+    if (file && file != stdin) {
+        fclose(file);
+    }
+    if (failed) {
+        free(bytes);
+        errno = failed;
+        return NULL;
+    }
+    return bytes;
+}
+
+static int no_such_source(const char *name, const char *reason) {
+    char names[NAMES_BYTES];
+    list_names(names);
+    return usage_error("%s is neither a file (%s) nor an order; accepted: %s", name, reason, names);
+}
+
+static int read_file(struct pipe_source *out, const struct pipe_config *c) {
+    const int32_t sizes[] = {c->stages, c->micro, c->chunks, c->group, c->split};
+    static const char *const options[] = {"stages", "micro", "chunks", "group", "split"};
+    int64_t count = 0;
+    char *text = read_all(c->source, &count);
+    if (!text) {
+        return no_such_source(c->source, strerror(errno));
+    }
+    int code = 0;
+    for (int i = 0; i < 5 && code == 0; i++) {
+        code = sizes[i] ? usage_error("--%s belongs to a built-in order; the file %s tells its own",
+                                      options[i], c->source)
+                        : 0;
+    }
+    out->name = c->source;
+    tpp_status status = code ? TPP_OK : tpp_schedule_parse(&out->schedule, text, count, NULL);
+    free(text);
+    return status == TPP_OK ? code : data_error("%s: %s", c->source, tpp_message());
+}
+
+int pipe_source_open(struct pipe_source *out, const struct pipe_config *c) {
+    memset(out, 0, sizeof *out);
+    tpp_schedule_kind kind = tpp_schedule_kind_of(c->source);
+    int code = kind ? generate(out, c, kind) : read_file(out, c);
+    out->info.size = sizeof out->info;
+    if (code == 0 && tpp_schedule_query(out->schedule, &out->info) != TPP_OK) {
+        code = library_error("ask the schedule");
+    }
+    return code;
+}
+
+int pipe_source_finish(struct pipe_source *source) {
+    tpp_status status = TPP_OK;
+    if (source->info.messages == 0) {
+        status = tpp_schedule_lower(source->schedule);
+    }
+    if (status == TPP_OK) {
+        status = tpp_schedule_finish(source->schedule);
+    }
+    return status == TPP_OK ? 0 : data_error("%s: %s", source->name, tpp_message());
+}
+
+void pipe_source_close(struct pipe_source *source) {
+    tpp_schedule_destroy(source->schedule);
+    memset(source, 0, sizeof *source);
+}
+
+int32_t pipe_source_chunks(const struct pipe_source *source, int32_t rank) {
+    int32_t chunks = 0;
+    while (tpp_schedule_stage_of(source->schedule, rank, chunks) >= 0) {
+        chunks++;
+    }
+    return chunks;
+}

@@ -187,7 +187,8 @@ enum {
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_TOO_NEW;
  *         TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY.
  *
- * Memory: destroy with tpp_schedule_destroy; about 24 bytes an action. Threads: any. Since: 0.1.
+ * Memory: destroy with tpp_schedule_destroy; about 24 bytes an action. V_HALF, V_MIN and V_1F1B take
+ * about ranks * (72 * micros + 64 * ranks) bytes more until they are made. Threads: any. Since: 0.1.
  */
 TPP_API tpp_status tpp_schedule_create(tpp_schedule **out, const tpp_schedule_desc *desc);
 

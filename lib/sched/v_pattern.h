@@ -23,8 +23,8 @@ typedef struct tpp__sched_pattern {
 } tpp__sched_pattern;
 
 /* Fill in all ranks: the pattern, then each action as early as it can be, in the order in which they
- * stood. Between, 8 bytes for each unit of time of each rank, 6 * (micros + 2 * ranks), and 8 for
- * each stage and micro-batch are needed. */
+ * stood. Meanwhile 8 bytes for each unit of time of each rank, 6 * (micros + 1) and the time that a
+ * micro-batch takes, and 12 for each stage and micro-batch are needed. */
 tpp_status tpp__sched_from_pattern(tpp_schedule *s, const tpp__sched_pattern *pattern);
 
 #endif

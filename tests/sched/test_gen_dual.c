@@ -10,6 +10,7 @@
 #include "support/sched_support.h"
 
 #include <math.h>
+#include <tpp/exec.h>
 
 enum { TOGETHER = 0, APART = 1 };
 
@@ -22,7 +23,8 @@ static tpp_schedule *dual(tpp_schedule_kind kind, int32_t p, int32_t m, int apar
     return s;
 }
 
-static sched_atoms run(tpp_schedule_kind kind, int32_t p, int32_t m, int apart, sched_costs costs) {
+static sched_atoms run_atoms(tpp_schedule_kind kind, int32_t p, int32_t m, int apart,
+                             sched_costs costs) {
     tpp_schedule *s = dual(kind, p, m, apart);
     sched_atoms out = sched_atoms_run(s, costs);
     assert_true(out.finished);
@@ -56,9 +58,9 @@ static void test_apart(void **state) {
         int32_t p = cases[c].p, m = cases[c].m;
         sched_costs equal = scaled(cases[c].kind, 1, 1, 1, 0);
         sched_costs uneven = scaled(cases[c].kind, 1, 1.2, .8, 0);
-        sched_atoms e = run(cases[c].kind, p, m, APART, equal);
+        sched_atoms e = run_atoms(cases[c].kind, p, m, APART, equal);
         near_to(e.idle, cases[c].equal, p, m);
-        near_to(run(cases[c].kind, p, m, APART, uneven).idle, cases[c].uneven, p, m);
+        near_to(run_atoms(cases[c].kind, p, m, APART, uneven).idle, cases[c].uneven, p, m);
         for (int32_t r = 0; r < p; r++)
             assert_int_equal(e.peak[r], cases[c].peak);
     }
@@ -74,14 +76,14 @@ static void test_atoms(void **state) {
         double step = costs[c].fb + costs[c].i - 2 * costs[c].w;
         for (int32_t p = 2; p <= 16; p += 2) {
             for (int32_t m = 2 * p; m <= 2 * p + 6; m += 2) {
-                sched_atoms two = run(TPP_SCHEDULE_DUALPIPE, p, m, TOGETHER, costs[c]);
+                sched_atoms two = run_atoms(TPP_SCHEDULE_DUALPIPE, p, m, TOGETHER, costs[c]);
                 near_to(two.idle, (p / 2 - 1) * step, p, m);
                 assert_int_equal(two.most, p + 1);
             }
         }
         for (int32_t p = 1; p <= 8; p++) {
             for (int32_t m = 2 * p; m <= 2 * p + 3; m++) {
-                sched_atoms v = run(TPP_SCHEDULE_DUALPIPEV, p, m, TOGETHER, costs[c]);
+                sched_atoms v = run_atoms(TPP_SCHEDULE_DUALPIPEV, p, m, TOGETHER, costs[c]);
                 near_to(v.idle, (p - 1) * step, p, m);
                 assert_int_equal(v.most, 2 * p + 1);
             }
@@ -92,9 +94,9 @@ static void test_atoms(void **state) {
 static void test_makespans(void **state) {
     (void)state;
     const sched_costs unit = {1, 1, 1, 3};
-    near_to(run(TPP_SCHEDULE_DUALPIPE, 4, 8, TOGETHER, unit).makespan, 26, 4, 8);
-    near_to(run(TPP_SCHEDULE_DUALPIPE, 8, 16, TOGETHER, unit).makespan, 54, 8, 16);
-    near_to(run(TPP_SCHEDULE_DUALPIPEV, 4, 8, TOGETHER, unit).makespan, 54, 4, 8);
+    near_to(run_atoms(TPP_SCHEDULE_DUALPIPE, 4, 8, TOGETHER, unit).makespan, 26, 4, 8);
+    near_to(run_atoms(TPP_SCHEDULE_DUALPIPE, 8, 16, TOGETHER, unit).makespan, 54, 8, 16);
+    near_to(run_atoms(TPP_SCHEDULE_DUALPIPEV, 4, 8, TOGETHER, unit).makespan, 54, 4, 8);
 }
 
 /* Any number of micro-batches, odd ones and few ones, and of ranks. */
@@ -158,6 +160,38 @@ static void test_pairs(void **state) {
     }
 }
 
+/* The library's simulator says the same, messages, slots and all. */
+static void test_simulator_agrees(void **state) {
+    (void)state;
+    enum { STAGES = 16 };
+    static _Alignas(64) char memory[1 << 16];
+    const sched_costs c = {1, 1.25, .75, 2.5};
+    double f[STAGES], i[STAGES], w[STAGES], fb[STAGES];
+    for (int k = 0; k < STAGES; k++)
+        f[k] = c.f, i[k] = c.i, w[k] = c.w, fb[k] = c.fb;
+    for (int32_t p = 1; p <= STAGES / 2; p++) {
+        for (int kind = TPP_SCHEDULE_DUALPIPE; kind <= TPP_SCHEDULE_DUALPIPEV; kind++) {
+            tpp_sim_desc costs = {.size = sizeof costs, .stages = 2 * p, .forward = f, .fused = fb};
+            costs.backward_input = i;
+            costs.backward_weight = w;
+            tpp_schedule *s = sched_made(kind, p, 0, 2 * p + 3, 0);
+            tpp_executor *sim = NULL;
+            tpp_run run = {.size = sizeof run, .lanes = 1, .schedule = s};
+            run.memory = memory;
+            run.memory_bytes = sizeof memory;
+            tpp_run_report report = {.size = sizeof report};
+            assert_ok(tpp_executor_sim_create(&sim, &costs));
+            assert_ok(tpp_executor_run(sim, &run, &report));
+            sched_atoms own = run_atoms(kind, p, 2 * p + 3, TOGETHER, c);
+            near_to(report.makespan, own.makespan, p, 2 * p + 3);
+            near_to(report.bubble_global, own.idle, p, 2 * p + 3);
+            near_to(report.bubble_span, own.span, p, 2 * p + 3);
+            tpp_executor_destroy(sim);
+            tpp_schedule_destroy(s);
+        }
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tpp_schedule_desc d = sched_desc(TPP_SCHEDULE_DUALPIPE, 4, 0, 8, 0);
@@ -175,7 +209,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_apart),     cmocka_unit_test(test_atoms),
         cmocka_unit_test(test_makespans), cmocka_unit_test(test_right_for_all),
-        cmocka_unit_test(test_pairs),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_pairs),     cmocka_unit_test(test_simulator_agrees),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

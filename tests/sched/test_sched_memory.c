@@ -48,6 +48,8 @@ static void test_make(void **state) {
     try_all(make, &d, 7);
     d = sched_desc(TPP_SCHEDULE_INTERLEAVED, 2, 2, 8, 8); /* moves receives: two more arrays */
     try_all(make, &d, 10);
+    d = sched_desc(TPP_SCHEDULE_V_HALF, 3, 0, 4, 0); /* is made for all ranks together: one more */
+    try_all(make, &d, 8);
 }
 
 static tpp_status parse(const tp_counting *memory, void *ctx) {

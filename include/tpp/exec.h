@@ -24,6 +24,22 @@
  *     for (run.step = 0; run.step < steps; run.step++)
  *         tpp_executor_run(e, &run, &report);
  *
+ * What a step will take and hold, before there is anything to run:
+ *
+ *     double f[4] = {1, 1, 1, 1}, b[4] = {2, 2, 2, 2}, held[4] = {3e9, 1e9, 1e9, 2e9}, peak[4];
+ *     tpp_sim_desc d = {0};
+ *     d.size = sizeof d;
+ *     d.stages = 4;
+ *     d.forward = f;
+ *     d.backward = b;
+ *     d.memory = held;
+ *     tpp_executor *sim;
+ *     tpp_executor_sim_create(&sim, &d);
+ *     run.ranks = NULL;
+ *     run.lanes = 1;
+ *     report.row_memory = peak;
+ *     tpp_executor_run(sim, &run, &report);           // report.makespan, .bubble_span, peak
+ *
  * A pipeline rank has `lanes` lanes: the tensor-parallel ranks that work on the same stages. Lane j
  * of rank r is entry r * lanes + j of run.ranks, and row r * lanes + j of a trace. It sends to and
  * receives from lane j of other ranks, over its own comm (a group of the pipeline's ranks).
@@ -210,7 +226,8 @@ typedef struct tpp_sim_desc {
      * neither rank nor link; 0: none */
     double latency;
     const tpp_allocator *allocator; /**< NULL: malloc */
-    /** what a micro-batch holds from the start of F to the end of B or I; NULL: nothing */
+    /** what a micro-batch holds from the start of F to the end of B or I, of a schedule without
+     * backwards to the end of F; NULL: nothing */
     const double *memory;
     /** what it holds from the end of I to the end of W; NULL: as `memory` */
     const double *memory_weight;
@@ -279,10 +296,9 @@ typedef struct tpp_executor_ops {
  *         TPP_ERR_NO_MEMORY.
  *
  * Running it needs memory as tpp_run_query says for run.ranks = NULL: 40 bytes a stage and
- * micro-batch (of which 24 are touched only for report.path), 104 a stage and 84 a rank, each array
- * rounded up to 64 bytes; with costs or without, since the query does not know them. Ten million
- * actions F and B thus need 200 MB, beside the schedule's own 24 bytes an action. Run with another
- * number of stages is TPP_ERR_INVALID.
+ * micro-batch (of which 24 are touched only for report.path), 104 a stage, 84 a rank, and less than
+ * 1 KB more. Ten million F and B thus need 200 MB, beside the schedule's own 24 bytes an action,
+ * messages among them. A run with another number of stages is TPP_ERR_INVALID.
  * Memory: destroy with tpp_executor_destroy. Threads: any. Since: 0.1.
  */
 TPP_API tpp_status tpp_executor_sim_create(tpp_executor **out, const tpp_sim_desc *desc);

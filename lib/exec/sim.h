@@ -4,9 +4,9 @@
 
 #include "exec/run_report.h"
 
-/* The simulator in four parts: sim_costs.c reads the costs, sim_plan.c lays a run out and finds the
- * edges between ranks, sim_walk.c follows the ranks, sim_path.c goes back from the end; sim.c joins
- * them. */
+/* The simulator in parts: sim_costs.c reads the costs, sim_plan.c lays a run out and finds the edges
+ * between ranks, sim_walk.c follows the ranks, sim_path.c goes back from the end, by what sim_atom.c
+ * finds; sim.c joins them. */
 
 #define TPP__SIM_OPS (TPP_OP_W + 1)
 #define TPP__SIM_NONE UINT32_MAX /* no result; tables have at most 2^32 - 2 entries */

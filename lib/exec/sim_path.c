@@ -1,13 +1,12 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-#include "exec/sim.h"
-#include "sched/deps.h"
+#include "exec/sim_atom.h"
 
 #include <stddef.h>
 
 /* From the end of a run back to its beginning, by what made each action start when it did. Every
  * time is computed as the walk did, so that causes are found by equality. On each rank the way
  * leads only to earlier actions: next[] tells how far it has come, and all searches together pass
- * each action once. */
+ * each action at most twice, and once more for each link of its rank. */
 
 typedef struct path {
     tpp__sim_run *s;
@@ -15,13 +14,6 @@ typedef struct path {
     int64_t total; /* events, counted the first time */
     int64_t count; /* events so far, from the end */
 } path;
-
-/* What a rank does at once: an action, or an overlapped pair. */
-typedef struct atom {
-    const tpp_action *a;
-    int32_t rank;
-    int32_t count; /* 1 or 2; 0: none, the run begins here */
-} atom;
 
 static void put(path *p, const tpp_event *event) {
     int64_t place = p->total - ++p->count;
@@ -57,113 +49,37 @@ static void put_message(path *p, int32_t rank, const tpp_action *a, double start
                         .peer = p->s->edge[a->stage].peer[way]});
 }
 
-/* --- Times ------------------------------------------------------------------------------------ */
-
-static double end_of(const tpp__sim_run *s, const tpp_action *a) {
-    tpp__sched_need makes[2];
-    tpp__sched_makes(a, makes);
-    return s->ends[tpp__sched_index(s->info.stages, s->info.micros, makes[0])];
-}
-
-static bool sends(const tpp__sim_run *s, const tpp_action *a) {
-    return a->op < TPP_OP_W && s->stage[a->stage].make[tpp__sim_way(a->op)] != TPP__SIM_NONE;
-}
-
-static double takes(const tpp__sim_run *s, const tpp_action *a) {
-    return s->sim->send[tpp__sim_way(a->op)][a->stage];
-}
-
-/* When the results of the first `count` actions of an atom have left, if sending blocks. */
-static double left(const tpp__sim_run *s, const atom *x, int32_t count) {
-    double time = end_of(s, x->a);
-    for (int32_t i = 0; i < count; i++)
-        time += sends(s, x->a + i) ? takes(s, x->a + i) : 0;
-    return time;
-}
-
-static double free_after(const tpp__sim_run *s, const atom *x) {
-    return left(s, x, s->sim->flags & TPP_SIM_BLOCKING ? x->count : 0);
-}
-
-/* --- Places ----------------------------------------------------------------------------------- */
-
-static atom atom_of(const tpp__sim_run *s, int32_t rank, const tpp_action *a) {
-    const tpp_action *first = tpp_schedule_actions(s->run->schedule, rank, NULL);
-    if (a > first && a->op < TPP__SIM_OPS && a[-1].flags & TPP_ACTION_FUSED)
-        a--;
-    return (atom){a, rank, a->flags & TPP_ACTION_FUSED ? 2 : 1};
-}
-
-/* What the rank did before place next[rank]. */
-static atom previous(const tpp__sim_run *s, int32_t rank) {
-    const tpp_action *first = tpp_schedule_actions(s->run->schedule, rank, NULL);
-    for (int64_t i = s->next[rank] - 1; i >= 0; i--) {
-        if (first[i].op < TPP__SIM_OPS)
-            return atom_of(s, rank, first + i);
-    }
-    return (atom){NULL, rank, 0};
-}
-
-static void move_to(tpp__sim_run *s, int32_t rank, const tpp_action *a) {
-    s->next[rank] = a - tpp_schedule_actions(s->run->schedule, rank, NULL);
-}
-
-/* The action before place next[rank] that sends results this way, of a stage and micro-batch. */
-static const tpp_action *maker(const tpp__sim_run *s, int32_t rank, int way, int32_t stage,
-                               int32_t micro) {
-    const tpp_action *a = tpp_schedule_actions(s->run->schedule, rank, NULL) + s->next[rank] - 1;
-    while (a->op >= TPP_OP_W || tpp__sim_way(a->op) != way || a->stage != stage ||
-           a->micro != micro)
-        a--;
-    return a;
-}
-
-/* The action before `a` whose result took the same link; NULL: none. */
-static const tpp_action *before_on_link(const tpp__sim_run *s, int32_t rank, const tpp_action *a) {
-    const tpp_action *first = tpp_schedule_actions(s->run->schedule, rank, NULL);
-    int32_t link = s->edge[a->stage].link[tpp__sim_way(a->op)];
-    while (a > first) {
-        a--;
-        if (sends(s, a) && s->edge[a->stage].link[tpp__sim_way(a->op)] == link)
-            return a;
-    }
-    return NULL;
-}
-
 /* --- Causes ----------------------------------------------------------------------------------- */
 
-static double made_at(const tpp__sim_run *s, const tpp_action *a) {
-    return s->made[(int64_t)s->stage[a->stage].make[tpp__sim_way(a->op)] + a->micro];
-}
-
 /* The messages of `x` before that of its action `count`, if sending blocks. */
-static void put_sends(path *p, const atom *x, int32_t count) {
+static void put_sends(path *p, const tpp__sim_atom *x, int32_t count) {
     while (--count >= 0) {
-        if (sends(p->s, x->a + count))
-            put_message(p, x->rank, x->a + count, left(p->s, x, count), left(p->s, x, count + 1));
+        if (tpp__sim_sends(p->s, x->a + count))
+            put_message(p, x->rank, x->a + count, tpp__sim_left(p->s, x, count),
+                        tpp__sim_left(p->s, x, count + 1));
     }
 }
 
 /* Back along the messages that end at `end` with the one of `a`; returns the atom that the first
  * of them left from. */
-static atom follow_message(path *p, int32_t rank, const tpp_action *a, double end) {
+static tpp__sim_atom follow_message(path *p, int32_t rank, const tpp_action *a, double end) {
     tpp__sim_run *s = p->s;
-    atom x = atom_of(s, rank, a);
+    tpp__sim_atom x = tpp__sim_atom_of(s, rank, a);
     if (s->sim->flags & TPP_SIM_BLOCKING) {
-        put_message(p, rank, a, left(s, &x, (int32_t)(a - x.a)), end);
+        put_message(p, rank, a, tpp__sim_left(s, &x, (int32_t)(a - x.a)), end);
         put_sends(p, &x, (int32_t)(a - x.a));
         return x;
     }
     while (s->sim->links) {
-        const tpp_action *before = before_on_link(s, rank, a);
-        if (!before || made_at(s, before) <= end_of(s, a))
+        const tpp_action *before = tpp__sim_before_on_link(s, rank, a);
+        if (!before || tpp__sim_made_at(s, before) <= tpp__sim_end_of(s, a))
             break; /* the link was free */
-        put_message(p, rank, a, made_at(s, before), end);
-        end = made_at(s, before);
+        put_message(p, rank, a, tpp__sim_made_at(s, before), end);
+        end = tpp__sim_made_at(s, before);
         a = before;
     }
-    put_message(p, rank, a, end_of(s, a), end);
-    return atom_of(s, rank, a);
+    put_message(p, rank, a, tpp__sim_end_of(s, a), end);
+    return tpp__sim_atom_of(s, rank, a);
 }
 
 /* When a need of `a` was there; 0: it has none on another rank. */
@@ -176,11 +92,11 @@ static double arrival(const tpp__sim_run *s, const tpp_action *a) {
 }
 
 /* Put down atom `x`; returns what made it start, with the messages between put down. */
-static atom step_back(path *p, const atom *x) {
+static tpp__sim_atom step_back(path *p, const tpp__sim_atom *x) {
     tpp__sim_run *s = p->s;
-    move_to(s, x->rank, x->a);
-    atom y = previous(s, x->rank);
-    double start = y.count ? free_after(s, &y) : 0;
+    tpp__sim_move_to(s, x->rank, x->a);
+    tpp__sim_atom y = tpp__sim_previous(s, x->rank);
+    double start = y.count ? tpp__sim_free_after(s, &y) : 0;
     const tpp_action *late = NULL;
     for (int32_t i = 0; i < x->count; i++) {
         if (arrival(s, x->a + i) > start) {
@@ -189,7 +105,7 @@ static atom step_back(path *p, const atom *x) {
         }
     }
     for (int32_t i = x->count - 1; i >= 0; i--)
-        put_action(p, x->rank, x->a + i, start, end_of(s, x->a + i));
+        put_action(p, x->rank, x->a + i, start, tpp__sim_end_of(s, x->a + i));
     if (!late) {
         put_sends(p, &y, s->sim->flags & TPP_SIM_BLOCKING ? y.count : 0);
         return y;
@@ -197,7 +113,7 @@ static atom step_back(path *p, const atom *x) {
     int way = tpp__sim_way(late->op);
     int32_t from = late->stage + (way == TPP__SIM_UP ? -1 : 1);
     int32_t rank = tpp_schedule_rank_of(s->run->schedule, from);
-    return follow_message(p, rank, maker(s, rank, way, from, late->micro), start);
+    return follow_message(p, rank, tpp__sim_maker(s, rank, way, from, late->micro), start);
 }
 
 /* --- All -------------------------------------------------------------------------------------- */
@@ -232,7 +148,7 @@ static void go(path *p) {
                             .peer = -1});
         rank = barrier ? last_rank(s, start, false) : rank;
     }
-    atom x = previous(s, rank);
+    tpp__sim_atom x = tpp__sim_previous(s, rank);
     put_sends(p, &x, s->sim->flags & TPP_SIM_BLOCKING ? x.count : 0);
     while (x.count)
         x = step_back(p, &x);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -207,12 +208,98 @@ static void test_period(void **state) {
     tpp_schedule_destroy(s);
 }
 
+/* Three messages of test_links wait for each other; the gradient of micro-batch 0 comes late, then
+ * rank 0 is busy to the end. */
+static void test_path(void **state) {
+    static const double three[] = {3, 0};
+    static const struct {
+        tpp_op op;
+        int32_t row, micro, peer;
+        double end;
+    } want[] = {
+        {TPP_OP_F, 0, 0, -1, 1},        {TPP_OP_SEND_F, 0, 0, 1, 4}, {TPP_OP_SEND_F, 0, 1, 1, 7},
+        {TPP_OP_SEND_F, 0, 2, 1, 10.5}, {TPP_OP_F, 1, 2, -1, 11.5},  {TPP_OP_B, 1, 0, -1, 13.5},
+        {TPP_OP_SEND_B, 1, 0, 0, 14},   {TPP_OP_B, 0, 0, -1, 16},    {TPP_OP_B, 0, 1, -1, 18},
+        {TPP_OP_B, 0, 2, -1, 20},
+    };
+    enum { EVENTS = sizeof want / sizeof *want };
+    tpp_schedule *s = exec_schedule(TPP_SCHEDULE_GPIPE, 2, 1, 3, 0);
+    tpp_sim_desc d = costs(2);
+    tpp_event path[EVENTS + 1];
+    (void)state;
+    d.latency = 0.5;
+    d.send_forward = three;
+    for (int64_t room = EVENTS + 1; room >= 0; room--) {
+        tpp_run_report report = {.size = sizeof report, .path = path, .path_room = room};
+        for (int i = 0; i <= EVENTS; i++)
+            path[i] = (tpp_event){.end = -1};
+        exec_sim_report(s, &d, &report);
+        assert_int_equal(report.path_count, EVENTS);
+        for (int i = 0; i <= EVENTS; i++) {
+            bool there = i < room && i < EVENTS;
+            assert_near(path[i].end, there ? want[i].end : -1, 0);
+            if (!there)
+                continue;
+            assert_near(path[i].start, i > 0 ? want[i - 1].end : 0, 0);
+            assert_int_equal(path[i].op, want[i].op);
+            assert_int_equal(path[i].row, want[i].row);
+            assert_int_equal(path[i].stage, want[i].row);
+            assert_int_equal(path[i].micro, want[i].micro);
+            assert_int_equal(path[i].peer, want[i].peer);
+        }
+    }
+    tpp_schedule_destroy(s);
+}
+
+/* What run.memory must hold can be worked out without the library, as the header tells. */
+static void test_memory_of_runs(void **state) {
+    (void)state;
+    for (int32_t p = 1; p <= 33; p += 8) {
+        for (int32_t v = 1; v <= 3; v++) {
+            for (int32_t m = 1; m <= 1000; m += 111) {
+                tpp_schedule *s = exec_schedule(TPP_SCHEDULE_INTERLEAVED, p, v, m, 0);
+                tpp_run run = {.size = sizeof run, .schedule = s};
+                int64_t bytes, told = 40L * p * v * m + 104 * p * v + 84 * p;
+                assert_int_equal(tpp_run_query(&run, &bytes), TPP_OK);
+                assert_true(bytes >= told && bytes < told + 1024);
+                tpp_schedule_destroy(s);
+            }
+        }
+    }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { MANY = 1000 };
+#else
+enum { MANY = 13500 };
+#endif
+
+/* Ten million actions, messages among them. */
+static void test_many_actions(void **state) {
+    double ones[128];
+    tpp_schedule *s = exec_schedule(TPP_SCHEDULE_INTERLEAVED, 64, 2, MANY, 64);
+    tpp_schedule_info info = {.size = sizeof info};
+    tpp_run_report report = {.size = sizeof report};
+    (void)state;
+    for (int i = 0; i < 128; i++)
+        ones[i] = 1;
+    tpp_sim_desc d = {.size = sizeof d, .stages = 128, .forward = ones, .backward = ones};
+    assert_int_equal(tpp_schedule_query(s, &info), TPP_OK);
+    assert_int_equal(info.actions, MANY * (64 * 2 * 2 + 127 * 4L));
+    exec_sim_report(s, &d, &report);
+    assert_near(report.work, 4.0 * MANY, 0);
+    assert_true(report.makespan >= 4.0 * MANY + 2 * 63);
+    tpp_schedule_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_memory_of_halves),
         cmocka_unit_test(test_forward_only), cmocka_unit_test(test_links),
         cmocka_unit_test(test_shared_link),  cmocka_unit_test(test_edge_latency),
         cmocka_unit_test(test_optimizer),    cmocka_unit_test(test_period),
+        cmocka_unit_test(test_path),         cmocka_unit_test(test_memory_of_runs),
+        cmocka_unit_test(test_many_actions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,12 @@
  * In all of them the weight gradients of a stage are added in rising order of micro-batches.
  *
  * Text form: one line per rank, actions separated by one blank: "0F0 0F1 0B0", stage, operation,
- * micro-batch; operations F B I W SEND_F RECV_F SEND_B RECV_B.
+ * micro-batch; operations F B I W SEND_F RECV_F SEND_B RECV_B. An overlapped pair is
+ * "(0F3;7B1)OVERLAP_F_B", a rank without actions "-". Two-way schedules have a line "directions 2"
+ * before. (With one micro-batch direction 1 has nothing to do: its stages, which no line names, are
+ * taken to lie mirrored.)
+ *
+ * CSV: what torch.distributed.pipelining writes and reads (tpp_schedule_write_csv).
  *
  * Limits: ranks * chunks <= 2^20, chunks <= 2^16, micros <= 2^20; stages * micros < 2^31 and
  * actions of a rank < 2^31, else TPP_ERR_OVERFLOW.
@@ -206,6 +211,49 @@ TPP_API const char *tpp_schedule_kind_name(tpp_schedule_kind kind);
  * "Schedule1F1B"; 0 when there is none. Since: 0.1. */
 TPP_API tpp_schedule_kind tpp_schedule_kind_of(const char *name);
 
+/** An empty schedule, to be built by hand. */
+typedef struct tpp_schedule_build_desc {
+    uint32_t size;
+    uint32_t flags;     /**< 0 */
+    int32_t ranks;      /**< p, >= 1 */
+    int32_t stages;     /**< virtual stages of all ranks and directions, >= 1 */
+    int32_t micros;     /**< m, >= 1 */
+    int32_t directions; /**< 0: 1; 2: two-way, stages 0 .. stages / 2 - 1 and the others */
+    /** [stages]: the rank of each, copied; a rank may have none. NULL: looped, in direction 1 from
+     * the last rank to the first */
+    const int32_t *rank_of;
+    const tpp_allocator *allocator; /**< NULL: malloc */
+} tpp_schedule_build_desc;
+
+/**
+ * Begin a schedule of your own: an empty one, to be filled by tpp_schedule_add, then lowered,
+ * checked, finished like any other (lower refuses one that is not complete, by name).
+ *
+ * @param out receives the schedule.
+ * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_TOO_NEW;
+ *         TPP_ERR_OVERFLOW; TPP_ERR_NO_MEMORY.
+ *
+ * Memory: destroy with tpp_schedule_destroy; about 24 bytes an action, at most twice that until it
+ * is lowered. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_build(tpp_schedule **out, const tpp_schedule_build_desc *desc);
+
+/**
+ * Append a compute action to those of a rank. Ranks may be filled in any order.
+ *
+ * @param schedule of tpp_schedule_build, not lowered yet.
+ * @param rank     the rank of the stage.
+ * @param op       TPP_OP_F, _B, _I or _W; lower adds the messages.
+ * @param stage    0 .. stages - 1. @param micro of the stage's direction.
+ * @param flags    0; TPP_ACTION_FUSED: an F, and the rank's next action must be a B.
+ * @return TPP_OK; TPP_ERR_INVALID (names the argument, its value and the rule); TPP_ERR_OVERFLOW
+ *         (too many actions); TPP_ERR_NO_MEMORY. After a failure the schedule is as it was.
+ *
+ * Threads: one at a time. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_add(tpp_schedule *schedule, int32_t rank, tpp_op op, int32_t stage,
+                                    int32_t micro, uint32_t flags);
+
 /**
  * Read the text form, compute actions only or with messages. Placement is taken from the lines: a
  * stage lies on the rank whose line names it, its chunk is its place among that rank's stages in
@@ -223,6 +271,35 @@ TPP_API tpp_schedule_kind tpp_schedule_kind_of(const char *name);
  */
 TPP_API tpp_status tpp_schedule_parse(tpp_schedule **out, const char *text, int64_t bytes,
                                       const tpp_allocator *allocator);
+
+/* Flags of CSV: the first two of tpp_schedule_write_csv, the others of tpp_schedule_parse_csv. */
+#define TPP_CSV_MESSAGES 1 /* with messages; the schedule must be lowered */
+/* Compute actions in time slots: each takes one, an overlapped pair one for both, and stands in the
+ * first in which its rank is free and all that it needs has ended; cells of idle slots are empty. */
+#define TPP_CSV_SLOTS 2
+/* Leave out UNSHARD, RESHARD and REDUCE_GRAD, which tell when parameters that data-parallel ranks
+ * share are gathered; PyTorch writes them together with messages. */
+#define TPP_CSV_SKIP_SHARDING 4
+#define TPP_CSV_TWO_WAY 8 /* the stages are those of a two-way schedule; PyTorch has none */
+
+/**
+ * Read PyTorch's CSV: a row per rank, in every cell an action as in the text form, or nothing: an
+ * idle slot. Placement, stages and micro-batches as in tpp_schedule_parse, and so what `out` is.
+ *
+ * Read is what PyTorch 2.6 and later write, compute_only or compute_comms. (Before, B was what is I
+ * today. The check refuses such files where they have W: "a B stands for I and W already".) Cells
+ * are cut as Python's csv module does it: cells may be quoted, rows end in LF, CRLF or CR; blanks
+ * around a cell's text do not count. An empty line is a rank without actions, those at the end are
+ * ignored.
+ *
+ * @param text  `bytes` bytes; a UTF-8 byte order mark is passed over.
+ * @param flags 0, or of TPP_CSV_SKIP_SHARDING, TPP_CSV_TWO_WAY.
+ * @return as tpp_schedule_parse; TPP_ERR_PARSE names row, column (from 1) and text of the cell.
+ *
+ * Memory, Threads: as tpp_schedule_create. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_parse_csv(tpp_schedule **out, const char *text, int64_t bytes,
+                                          uint32_t flags, const tpp_allocator *allocator);
 
 /**
  * Add messages and stash slots. A receive stands just before its consumer, a send just after its
@@ -302,6 +379,22 @@ TPP_API tpp_status tpp_schedule_peaks(const tpp_schedule *schedule, int32_t *out
  */
 TPP_API tpp_status tpp_schedule_write_text(const tpp_schedule *schedule, tpp_write_fn write,
                                            void *ctx);
+
+/**
+ * Write PyTorch's CSV: rows end in CRLF. Reading it gives the same schedule (TPP_CSV_TWO_WAY for a
+ * two-way one); without TPP_CSV_MESSAGES, the one before it was lowered. PyTorch's format argument
+ * is then "compute_comms", else "compute_only".
+ *
+ * @param flags 0, TPP_CSV_MESSAGES or TPP_CSV_SLOTS. @param write the sink.
+ * @return TPP_OK; TPP_ERR_INVALID (messages of a schedule that is not lowered, both flags);
+ *         TPP_ERR_DEADLOCK and TPP_ERR_SCHEDULE (no time slots: an action never has what it needs);
+ *         TPP_ERR_NO_MEMORY; what the sink returned.
+ *
+ * Memory: with TPP_CSV_SLOTS 12 bytes a stage and micro-batch and 4 an action, until it returns.
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_write_csv(const tpp_schedule *schedule, uint32_t flags,
+                                          tpp_write_fn write, void *ctx);
 
 /**
  * Split `items` layers over `parts` stages: contiguous, in order, each item exactly once, the first

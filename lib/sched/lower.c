@@ -2,6 +2,7 @@
 #include "sched/sched_impl.h"
 
 #include "base/check.h"
+#include "sched/build.h"
 
 /* The messages around a compute action, 0 for none. */
 typedef struct around {
@@ -113,20 +114,32 @@ static void forget(tpp_schedule *s) {
     s->messages = 0;
 }
 
+static tpp_status lower(tpp_schedule *s) {
+    tpp_status status = tpp__sched_complete(s);
+    if (status < 0)
+        return status;
+    status = add_all(s);
+    if (status == TPP_OK)
+        s->state = TPP__SCHED_LOWERED;
+    else
+        forget(s);
+    return status;
+}
+
 tpp_status tpp_schedule_lower(tpp_schedule *schedule) {
     if (!schedule)
         return tpp__fail(TPP_ERR_INVALID, "schedule is NULL; it must not be");
     if (schedule->state != TPP__SCHED_ORDERED)
         return tpp__fail(TPP_ERR_INVALID, "schedule is %s already; only a new one can be lowered",
                          schedule->state == TPP__SCHED_FINISHED ? "finished" : "lowered");
-    tpp__sched_traits(schedule);
-    tpp_status status = tpp__sched_complete(schedule);
+    tpp_status status = tpp__sched_flatten(schedule);
     if (status < 0)
         return status;
-    status = add_all(schedule);
-    if (status == TPP_OK)
-        schedule->state = TPP__SCHED_LOWERED;
+    tpp__sched_traits(schedule);
+    status = lower(schedule);
+    if (status < 0)
+        tpp__sched_unflatten(schedule);
     else
-        forget(schedule);
+        tpp__sched_rows_free(schedule);
     return status;
 }

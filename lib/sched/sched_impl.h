@@ -38,7 +38,8 @@ struct tpp_schedule {
     int64_t *first;       /* [ranks + 1]: where a rank begins in actions */
     tpp_action *actions;  /* all ranks, one after the other */
     int64_t room;         /* actions allocated */
-    int64_t bytes;        /* of this struct and the arrays above, one block */
+    struct tpp__sched_rank_row *rows; /* [ranks]: while it is being built, instead of these */
+    int64_t bytes;                    /* of this struct and the arrays above, one block */
 };
 
 /* An empty schedule: rank_of is to be filled, then tpp__sched_place called. */

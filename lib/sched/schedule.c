@@ -2,6 +2,7 @@
 #include "sched/sched_impl.h"
 
 #include "base/check.h"
+#include "sched/build.h"
 
 #include <string.h>
 
@@ -77,6 +78,7 @@ void tpp_schedule_destroy(tpp_schedule *schedule) {
     if (!schedule)
         return;
     tpp_allocator allocator = schedule->allocator;
+    tpp__sched_rows_free(schedule);
     tpp__free(&allocator, schedule->actions, schedule->room * (int64_t)sizeof *schedule->actions);
     tpp__free(&allocator, schedule, schedule->bytes);
 }
@@ -108,7 +110,8 @@ tpp_status tpp_schedule_query(const tpp_schedule *schedule, tpp_schedule_info *o
         .micros = schedule->micros,
         .slots = schedule->slots,
         .finished = schedule->state == TPP__SCHED_FINISHED,
-        .actions = schedule->first[schedule->ranks],
+        .actions =
+            schedule->rows ? tpp__sched_rows_count(schedule) : schedule->first[schedule->ranks],
         .messages = schedule->messages,
         .directions = schedule->directions,
         .depth = schedule->depth,
@@ -121,6 +124,11 @@ tpp_status tpp_schedule_query(const tpp_schedule *schedule, tpp_schedule_info *o
 
 const tpp_action *tpp_schedule_actions(const tpp_schedule *schedule, int32_t rank, int64_t *count) {
     bool known = schedule && rank >= 0 && rank < schedule->ranks;
+    if (known && schedule->rows) {
+        if (count)
+            *count = schedule->rows[rank].count;
+        return schedule->rows[rank].actions;
+    }
     if (count)
         *count = known ? schedule->first[rank + 1] - schedule->first[rank] : 0;
     return known ? schedule->actions + schedule->first[rank] : NULL;

@@ -55,6 +55,14 @@ char *sched_text(const tpp_schedule *schedule) {
     return NULL;
 }
 
+char *sched_csv(const tpp_schedule *schedule, uint32_t flags) {
+    growing g = {NULL, 0};
+    if (tpp_schedule_write_csv(schedule, flags, grow, &g) == TPP_OK)
+        return g.text;
+    free(g.text);
+    return NULL;
+}
+
 tpp_schedule *sched_parsed(const char *text) {
     tpp_schedule *s = NULL;
     tpp_schedule_parse(&s, text, (int64_t)strlen(text), NULL);

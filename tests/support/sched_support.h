@@ -34,6 +34,9 @@ tpp_schedule *sched_created(tpp_schedule_kind kind, int32_t ranks, int32_t chunk
 /* The text form, zero-terminated; free it. NULL when it cannot be written. */
 char *sched_text(const tpp_schedule *schedule);
 
+/* The same in CSV. */
+char *sched_csv(const tpp_schedule *schedule, uint32_t flags);
+
 /* The same of a parsed text; NULL when that fails. */
 tpp_schedule *sched_parsed(const char *text);
 

@@ -30,6 +30,14 @@ double history_mean_loss(const struct history *history, int64_t first, int64_t l
     return last > first ? sum / (double)(last - first) : 0;
 }
 
+int64_t history_redone(const struct history *history) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < history->count; i++) {
+        count += history->records[i].redone;
+    }
+    return count;
+}
+
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a;
     double y = *(const double *)b;

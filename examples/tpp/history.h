@@ -8,6 +8,7 @@
 struct step_record {
     double loss, norm, rate, seconds;
     double whole_loss, whole_norm, whole_seconds;
+    int redone;
 };
 
 /* All steps of a run. */
@@ -24,6 +25,9 @@ double *history_micro_losses(const struct history *history, int64_t step);
 
 /* Mean loss over steps first .. last - 1. */
 double history_mean_loss(const struct history *history, int64_t first, int64_t last);
+
+/* Steps whose optimizer step was done again. */
+int64_t history_redone(const struct history *history);
 
 /* Median seconds of a step, of the split (whole = 0) or the unsplit model. */
 double history_median_seconds(const struct history *history, int whole);

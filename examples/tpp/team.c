@@ -122,20 +122,25 @@ int team_create(struct team *team, const struct train_config *config, const stru
     return 0;
 }
 
-static tpp_status set_data(struct team *team, const int32_t *ids, const int32_t *targets) {
+tpp_status team_set_data(const struct team *team, struct worker *worker, int64_t step,
+                         const int32_t *ids, const int32_t *targets) {
     /* Odd numbers are not 0, and another one is drawn with in every step. */
-    uint64_t seed = (team->config->seed + (uint64_t)team->steps) * 0xd1342543de82ef95u | 1;
+    uint64_t seed = (team->config->seed + (uint64_t)step) * 0xd1342543de82ef95u | 1;
+    tpp_status status = tpp_stage_set_data(worker->stage, ids, targets);
+    return status == TPP_OK && team->config->dropout > 0
+               ? tpp_stage_set_dropout(worker->stage, seed)
+               : status;
+}
+
+static tpp_status set_data(struct team *team, const int32_t *ids, const int32_t *targets) {
     tpp_status status = TPP_OK;
     for (int32_t i = 0; i < team->layout.pp * team->layout.tp && status == TPP_OK; i++) {
-        status = tpp_stage_set_data(team->workers[i].stage, ids, targets);
-        if (status == TPP_OK && team->config->dropout > 0) {
-            status = tpp_stage_set_dropout(team->workers[i].stage, seed);
-        }
+        status = team_set_data(team, &team->workers[i], team->steps, ids, targets);
     }
     return status;
 }
 
-static double mean_loss(const struct team *team, const double **micro_losses) {
+double team_loss(const struct team *team, const double **micro_losses) {
     int32_t rank = tpp_schedule_rank_of(team->schedule, team->stages - 1);
     const double *sums = tpp_stage_losses(team->workers[rank * team->layout.tp].stage);
     double sum = 0;
@@ -157,7 +162,7 @@ int team_step(struct team *team, const int32_t *ids, const int32_t *targets, dou
         return library_error("train a step");
     }
     sampler_note(&team->sampler);
-    out->loss = mean_loss(team, &out->micro_losses);
+    out->loss = team_loss(team, &out->micro_losses);
     if (update(team, rate, &out->norm) != TPP_OK) {
         return library_error("update the parameters");
     }

@@ -38,6 +38,7 @@ struct step_result {
     double loss; /* mean over the step's bytes */
     double norm; /* of the gradient, before clipping */
     double seconds;
+    int redone; /* with --early-step: the optimizer step was taken back and done again */
     const double *micro_losses; /* [micros]: sum over each one's bytes; until the next step */
 };
 
@@ -47,6 +48,13 @@ int team_create(struct team *team, const struct train_config *config, const stru
 /* One step: pipeline, gradient norm, update. Returns 0 or EXIT_FAILED, after one sentence. */
 int team_step(struct team *team, const int32_t *ids, const int32_t *targets, double rate,
               struct step_result *out);
+
+/* Give a rank the data of its next run, which is that of `step`. */
+tpp_status team_set_data(const struct team *team, struct worker *worker, int64_t step,
+                         const int32_t *ids, const int32_t *targets);
+
+/* Loss of the run that the last stage has ended. */
+double team_loss(const struct team *team, const double **micro_losses);
 
 /* The piece that holds a parameter of the whole model, on a lane. */
 const struct piece *team_piece(const struct team *team, int32_t param, int32_t lane);

@@ -85,7 +85,8 @@ static int make_teams(struct training *t) {
     if (code == 0 && c->load) {
         code = weights_load(&t->split, c->load);
     }
-    return code == 0 && c->load && c->compare ? weights_load(&t->whole, c->load) : code;
+    code = code == 0 && c->load && c->compare ? weights_load(&t->whole, c->load) : code;
+    return code == 0 && c->early ? early_create(&t->early, &t->split, &t->corpus) : code;
 }
 
 /* Entries of all parameters, each counted once. */
@@ -109,8 +110,8 @@ static int64_t count_numbers(const struct team *team) {
 static void note_step(struct training *t, double rate, const struct step_result *split,
                       const struct step_result *whole) {
     struct step_record *record = history_add(&t->history);
-    *record = (struct step_record){split->loss, split->norm, rate,          split->seconds,
-                                   whole->loss, whole->norm, whole->seconds};
+    *record = (struct step_record){split->loss, split->norm, rate,           split->seconds,
+                                   whole->loss, whole->norm, whole->seconds, split->redone};
     double tokens = (double)(t->config->batch / t->config->micros) * t->config->seq;
     double *micro_losses = history_micro_losses(&t->history, t->history.count - 1);
     for (int32_t m = 0; m < t->config->micros; m++) {
@@ -124,7 +125,12 @@ static int train_step(struct training *t, int64_t step) {
     struct step_result whole = {0};
     double rate = update_rate(c, step);
     batch_fill(&t->corpus, c->seed, step, c->batch, c->seq, t->ids, t->targets);
-    int code = team_step(&t->split, t->ids, t->targets, rate, &split);
+    int code = 0;
+    if (t->early) {
+        early_take(t->early, &split);
+    } else {
+        code = team_step(&t->split, t->ids, t->targets, rate, &split);
+    }
     if (code == 0 && c->compare) {
         code = team_step(&t->whole, t->ids, t->targets, rate, &whole);
     }
@@ -142,15 +148,26 @@ static int train_step(struct training *t, int64_t step) {
     return 0;
 }
 
+static int goes_on(const struct training *t, int64_t step) {
+    if (step == t->config->steps) {
+        return 0;
+    }
+    return t->early ? early_next(t->early) : !stop_signal();
+}
+
 static int run_steps(struct training *t) {
     struct progress progress = progress_begin(t->config);
     double start = clock_seconds();
     int code = 0;
-    for (int64_t step = 0; step < t->config->steps && code == 0 && !stop_signal(); step++) {
+    for (int64_t step = 0; code == 0 && goes_on(t, step); step++) {
         code = train_step(t, step);
         if (code == 0) {
             progress_step(&progress, &t->history);
         }
+    }
+    if (t->early) {
+        int ended = early_end(t->early);
+        code = code ? code : ended;
     }
     progress_end(&progress);
     t->seconds = clock_seconds() - start;
@@ -212,6 +229,7 @@ static void forget(struct training *t) {
     compare_free(&t->comparison);
     measure_free(&t->measure);
     history_free(&t->history);
+    early_destroy(t->early);
     team_destroy(&t->whole);
     team_destroy(&t->split);
     corpus_free(&t->corpus);

@@ -4,6 +4,7 @@
 
 #include "compare.h"
 #include "corpus.h"
+#include "early_step.h"
 #include "history.h"
 #include "measure.h"
 #include "team.h"
@@ -14,7 +15,8 @@ struct training {
     const struct train_config *config;
     struct corpus corpus;
     struct team split;
-    struct team whole; /* only with --compare */
+    struct team whole;   /* only with --compare */
+    struct early *early; /* only with --early-step */
     struct history history;
     struct comparison comparison; /* only with --compare */
     struct measure measure;

@@ -128,6 +128,12 @@ const struct option_row train_options[] = {
            "what backward computes again instead of keeping it: none, selective (attention), or "
            "full (all of a block)"),
 
+    FLAG(
+        "early-step", early,
+        "no pipeline rank waits for the others before its optimizer step: it begins the next step "
+        "and learns the gradient's norm later; what was wrong by that is done again, with the same "
+        "bits"),
+
     HEADING("Output"),
     FLAG("compare", compare,
          "train the unsplit model beside it, print the differences of losses and parameters"),

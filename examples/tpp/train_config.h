@@ -27,7 +27,7 @@ struct train_config {
     double rate, min_rate; /* min_rate < 0: a tenth of rate */
     int32_t warmup;        /* < 0: a tenth of the steps, at least 10 */
     double decay, clip;    /* clip 0: none */
-    int32_t tp, pp, chunks, schedule, executor, blocks, sequence, recompute;
+    int32_t tp, pp, chunks, schedule, executor, blocks, sequence, recompute, early;
     int32_t compare, report, json, quiet, help;
     const char *trace, *gantt, *save, *save_config, *load;
 };

@@ -62,6 +62,7 @@ static void write_options(struct json *j, const struct train_config *c) {
     json_int(j, "blocks", c->blocks);
     json_bool(j, "sequence_parallel", c->sequence);
     json_string(j, "recompute", option_choice_name(recompute_choices, c->recompute));
+    json_bool(j, "early_step", c->early);
     char seed[GROUPED_BYTES]; /* as text: many readers keep only 53 bits of a number */
     snprintf(seed, sizeof seed, "%" PRIu64, c->seed);
     json_string(j, "seed", seed);
@@ -109,6 +110,13 @@ static void write_steps(struct json *j, const struct training *t) {
     write_column(j, "grad_norm_hex", &t->history, offsetof(struct step_record, norm), json_hex);
     write_column(j, "lr", &t->history, offsetof(struct step_record, rate), json_real);
     write_column(j, "time_s", &t->history, offsetof(struct step_record, seconds), json_real);
+    if (t->config->early) {
+        json_array(j, "redone");
+        for (int64_t i = 0; i < t->history.count; i++) {
+            json_bool(j, NULL, t->history.records[i].redone);
+        }
+        json_end_array(j);
+    }
     if (t->config->compare) {
         write_column(j, "unsplit_loss_hex", &t->history, offsetof(struct step_record, whole_loss),
                      json_hex);
@@ -222,6 +230,9 @@ static void write_results(struct json *j, const struct training *t) {
     double median = history_median_seconds(&t->history, 0);
     double tokens = (double)t->config->batch * t->config->seq;
     json_real(j, "tokens_per_s", median > 0 ? tokens / median : 0);
+    if (t->config->early) {
+        json_int(j, "rollbacks", history_redone(&t->history));
+    }
     write_steps(j, t);
     if (t->config->compare) {
         write_comparison(j, &t->comparison);

@@ -120,6 +120,14 @@ static void print_speed(FILE *out, const struct training *t) {
     }
 }
 
+static void print_redone(FILE *out, const struct history *h) {
+    int64_t redone = history_redone(h);
+    fprintf(out,
+            "  Optimizer steps: taken without waiting for the other ranks; %" PRId64 " of %" PRId64
+            " were taken back\n  and done again (gradient above --clip).\n",
+            redone, h->count);
+}
+
 static void print_pictures(FILE *out, const struct training *t) {
     if (t->config->gantt) {
         fprintf(out, "\nGantt picture of a late step (any browser): %s\n", t->config->gantt);
@@ -145,6 +153,9 @@ void train_print_report(FILE *out, const struct training *t) {
     }
     print_speed(out, t);
     pipeline_print(out, t);
+    if (t->config->early) {
+        print_redone(out, &t->history);
+    }
     if (t->config->tp > 1) {
         traffic_print(out, &t->split);
     } else {

@@ -20,19 +20,30 @@ double update_rate(const struct train_config *config, int64_t step) {
     return config->min_rate + (config->rate - config->min_rate) * 0.5 * (1 + cos(PI * progress));
 }
 
+tpp_adamw_desc update_adamw(const struct train_config *config, int64_t step, double rate) {
+    tpp_adamw_desc d = {0};
+    d.size = sizeof d;
+    d.rate = rate;
+    d.beta1 = BETA1;
+    d.beta2 = BETA2;
+    d.decay = config->decay;
+    d.grad_scale = 1;
+    d.step = step + 1;
+    return d;
+}
+
 /* What all workers need for a step. */
 struct job {
     struct team *team;
     tpp_adamw_desc adamw;
+    int skip; /* the parameters stay */
 };
 
 static struct worker *worker_of(const struct job *job, int32_t rank, int32_t lane) {
     return &job->team->workers[rank * job->team->layout.tp + lane];
 }
 
-/* Copies of a K/V head agree on their gradient before anyone looks at it. */
-static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
-    struct worker *worker = worker_of(arg, rank, lane);
+tpp_status update_squares(struct worker *worker) {
     tpp_status status = TPP_OK;
     for (int32_t c = 0; c < worker->chunks && status == TPP_OK; c++) {
         struct piece *piece = &worker->pieces[c];
@@ -43,6 +54,10 @@ static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
         }
     }
     return status;
+}
+
+static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
+    return update_squares(worker_of(arg, rank, lane));
 }
 
 /* The two copies of a tied table: all ranks are threads of this process, so that one of them can
@@ -60,14 +75,23 @@ static tpp_status sum_tied(void *arg, int32_t rank, int32_t lane) {
                : tpp_layer_sum_tied(layers, grads, count, NULL, scratch, 2 * ends[0]->tied_bytes);
 }
 
+tpp_status update_tied(struct team *team, tpp_executor *executor) {
+    struct job job = {.team = team};
+    return team->config->desc.flags & TPP_MODEL_TIED
+               ? tpp_executor_each(executor, team->layout.pp, team->layout.tp, sum_tied, &job)
+               : TPP_OK;
+}
+
 static tpp_status move(void *arg, int32_t rank, int32_t lane) {
     const struct job *job = arg;
     struct worker *worker = worker_of(job, rank, lane);
     tpp_status status = TPP_OK;
     for (int32_t c = 0; c < worker->chunks && status == TPP_OK; c++) {
         struct piece *piece = &worker->pieces[c];
-        status =
-            tpp_layer_adamw(piece->layer, &job->adamw, piece->params, piece->grads, piece->moments);
+        if (!job->skip) {
+            status = tpp_layer_adamw(piece->layer, &job->adamw, piece->params, piece->grads,
+                                     piece->moments);
+        }
         memset(piece->grads, 0, (size_t)piece->grad_bytes);
     }
     return status;
@@ -85,41 +109,33 @@ static void place(struct team *team, const struct worker *worker) {
 }
 
 /* Added in the order of the whole model, whoever holds the parts: no layout changes a bit. */
-static double gradient_norm(struct team *team) {
+static tpp_status judge(struct team *team, tpp_verdict *out) {
     int64_t count = (int64_t)team->params * team->blocks;
     memset(team->squares, 0, (size_t)count * sizeof *team->squares);
     for (int32_t i = 0; i < team->layout.pp * team->layout.tp; i++) {
         place(team, &team->workers[i]);
     }
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += team->squares[i];
-    }
-    return sqrt(sum);
+    return tpp_grad_verdict(team->squares, count, team->config->clip, out);
 }
 
 tpp_status update(struct team *team, double rate, double *norm) {
-    struct job job = {.team = team};
+    struct job job = {.team = team, .adamw = update_adamw(team->config, team->steps, rate)};
     int32_t ranks = team->layout.pp;
     int32_t lanes = team->layout.tp;
-    tpp_status status = TPP_OK;
-    if (team->config->desc.flags & TPP_MODEL_TIED) {
-        status = tpp_executor_each(team->executor, ranks, lanes, sum_tied, &job);
-    }
+    tpp_verdict verdict = {0};
+    verdict.size = sizeof verdict;
+    tpp_status status = update_tied(team, team->executor);
     if (status == TPP_OK) {
         status = tpp_executor_each(team->executor, ranks, lanes, squares, &job);
+    }
+    if (status == TPP_OK) {
+        status = judge(team, &verdict);
     }
     if (status != TPP_OK) {
         return status;
     }
-    *norm = gradient_norm(team);
-    double most = team->config->clip;
-    job.adamw.size = sizeof job.adamw;
-    job.adamw.rate = rate;
-    job.adamw.beta1 = BETA1;
-    job.adamw.beta2 = BETA2;
-    job.adamw.decay = team->config->decay;
-    job.adamw.grad_scale = most > 0 && *norm > most ? most / *norm : 1;
-    job.adamw.step = team->steps + 1;
-    return tpp_executor_each(team->executor, team->layout.pp, team->layout.tp, move, &job);
+    *norm = verdict.norm;
+    job.adamw.grad_scale = verdict.grad_scale;
+    job.skip = verdict.skip;
+    return tpp_executor_each(team->executor, ranks, lanes, move, &job);
 }

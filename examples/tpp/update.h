@@ -2,9 +2,10 @@
 #ifndef TPP_PROGRAM_UPDATE_H
 #define TPP_PROGRAM_UPDATE_H
 
-#include <tpp/status.h>
+#include <tpp/optim.h>
 
 #include "train_config.h"
+#include "worker.h"
 
 struct team;
 
@@ -12,8 +13,19 @@ struct team;
  * cosine. */
 double update_rate(const struct train_config *config, int64_t step);
 
+/* AdamW of a step, without clipping. */
+tpp_adamw_desc update_adamw(const struct train_config *config, int64_t step, double rate);
+
+/* Sums of squares of a worker's gradients, into piece->squares. Copies of a K/V head agree on their
+ * gradient first: the lanes of a rank have to call it at the same time. */
+tpp_status update_squares(struct worker *worker);
+
+/* Sum the copies of a tied table, if the model has one; all ranks are at rest. */
+tpp_status update_tied(struct team *team, tpp_executor *executor);
+
 /* Clip the gradient, move the parameters (AdamW), set the gradient to zero. norm: of the
- * gradient before clipping, with the same bits under every layout that has the same blocks. */
+ * gradient before clipping, with the same bits under every layout that has the same blocks. When it is
+ * not finite the parameters stay. */
 tpp_status update(struct team *team, double rate, double *norm);
 
 #endif

@@ -25,6 +25,7 @@ static tpp_status make_piece(struct piece *piece, const struct worker_place *pla
         return status;
     }
     piece->grad_bytes = info.grad_bytes;
+    piece->undo_bytes = info.undo_bytes;
     piece->params = reserve(info.state_bytes, 1);
     piece->grads = reserve(info.grad_bytes, 1);
     piece->moments = reserve(info.moments_bytes, 1);

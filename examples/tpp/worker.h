@@ -17,6 +17,7 @@ struct piece {
     tpp_layer *layer;
     void *params, *grads, *moments;
     int64_t grad_bytes;
+    int64_t undo_bytes; /* to take a step back */
     int32_t stage;
     int32_t first, count; /* its parameters' numbers in the whole model */
     double *squares;      /* [count * blocks]: of the gradients */

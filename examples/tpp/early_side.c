@@ -1,0 +1,212 @@
+/* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include "early_side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "reserve.h"
+#include "stop.h"
+
+static int notes_steps(const struct early_side *side) {
+    const struct team *team = side->shared->team;
+    return side->lane == 0 && side->rank == tpp_schedule_rank_of(team->schedule, team->stages - 1);
+}
+
+tpp_status early_side_open(struct early_side *side) {
+    const struct team *team = side->shared->team;
+    const struct worker *worker = side->worker;
+    side->undo = reserve(worker->chunks, sizeof *side->undo);
+    for (int32_t c = 0; c < worker->chunks; c++) {
+        side->undo[c] = reserve(worker->pieces[c].undo_bytes, 1);
+    }
+    if (notes_steps(side)) {
+        side->record.micro_losses =
+            reserve(team->config->micros, sizeof *side->record.micro_losses);
+    }
+    tpp_validation_desc d = {0};
+    d.size = sizeof d;
+    d.pipeline = side->pipeline;
+    d.tensor = worker->tensor;
+    d.parts = (int64_t)team->params * team->blocks;
+    d.clip = team->config->clip;
+    return tpp_validation_create(&side->validation, &d);
+}
+
+void early_side_close(struct early_side *side) {
+    tpp_validation_destroy(side->validation);
+    tpp_comm_destroy(side->ends);
+    for (int32_t c = 0; c < side->worker->chunks && side->undo; c++) {
+        free(side->undo[c]);
+    }
+    free(side->undo);
+    free(side->record.micro_losses);
+}
+
+void early_side_enter(struct early_side *side) {
+    side->drained = side->pending && !side->stepped; /* wrong for certain */
+}
+
+/* --- After a run ------------------------------------------------------------------------------ */
+
+static tpp_status sum_tied(struct early_side *side) {
+    const struct team *team = side->shared->team;
+    const tpp_layer *layers[2];
+    void *grads[2];
+    int32_t count = 0;
+    struct piece *one = NULL;
+    for (int32_t c = 0; c < side->worker->chunks && side->ties; c++) {
+        struct piece *piece = &side->worker->pieces[c];
+        if (piece->stage == 0 || piece->stage == team->stages - 1) {
+            layers[count] = piece->layer;
+            grads[count++] = piece->grads;
+            one = piece;
+        }
+    }
+    return one ? tpp_layer_sum_tied(layers, grads, count, side->ends, one->tied,
+                                    2 * one->tied_bytes)
+               : TPP_OK;
+}
+
+static void place_parts(struct early_side *side) {
+    int32_t blocks = side->shared->team->blocks;
+    double *parts = tpp_validation_parts(side->validation);
+    for (int32_t c = 0; c < side->worker->chunks; c++) {
+        const struct piece *piece = &side->worker->pieces[c];
+        memcpy(parts + (int64_t)piece->first * blocks, piece->squares,
+               (size_t)piece->count * (size_t)blocks * sizeof *parts);
+    }
+}
+
+static void keep_losses(struct early_side *side) {
+    const struct team *team = side->shared->team;
+    const double *losses = NULL;
+    side->record.loss = team_loss(team, &losses);
+    memcpy(side->record.micro_losses, losses,
+           (size_t)team->config->micros * sizeof *side->record.micro_losses);
+}
+
+/* One side decides, before anyone can have the norm of this step: all others read it after that. */
+static void decide_on_end(const struct early_side *side, int64_t step) {
+    if (side->rank == side->shared->team->layout.pp - 1 && side->lane == 0 &&
+        (stop_signal() || atomic_load(&side->shared->quit))) {
+        atomic_store(&side->shared->last, step);
+    }
+}
+
+static tpp_status move_in_advance(struct early_side *side) {
+    tpp_status status = TPP_OK;
+    for (int32_t c = 0; c < side->worker->chunks && status == TPP_OK; c++) {
+        struct piece *p = &side->worker->pieces[c];
+        status = tpp_layer_adamw_early(p->layer, &side->adamw, p->params, p->grads, p->moments,
+                                       side->undo[c]);
+    }
+    return status;
+}
+
+tpp_status early_side_step(struct early_side *side, int64_t step, double rate) {
+    tpp_verdict known = {0};
+    known.size = sizeof known;
+    tpp_status status = sum_tied(side);
+    if (status == TPP_OK) {
+        status = update_squares(side->worker);
+    }
+    if (status != TPP_OK) {
+        return status;
+    }
+    if (notes_steps(side)) {
+        keep_losses(side);
+    }
+    side->step = step;
+    side->adamw = update_adamw(side->shared->team->config, step, rate);
+    decide_on_end(side, step);
+    place_parts(side);
+    status = tpp_validation_begin(side->validation, &known);
+    side->pending = status == TPP_OK;
+    side->stepped = side->pending && known.grad_scale == 1 && !known.skip;
+    return side->stepped ? move_in_advance(side) : status;
+}
+
+/* --- The verdict ------------------------------------------------------------------------------ */
+
+static tpp_status correct(struct early_side *side, int32_t chunk, const tpp_verdict *verdict) {
+    struct piece *p = &side->worker->pieces[chunk];
+    if (side->stepped && verdict->grad_scale == 1 && !verdict->skip) {
+        return tpp_layer_adamw_keep(p->layer, &side->adamw, p->grads, p->moments);
+    }
+    tpp_status status = TPP_OK;
+    if (side->stepped) {
+        status = tpp_layer_adamw_undo(p->layer, p->params, p->moments, side->undo[chunk]);
+    }
+    if (status != TPP_OK || verdict->skip) {
+        return status;
+    }
+    tpp_adamw_desc again = side->adamw;
+    again.grad_scale = verdict->grad_scale;
+    return tpp_layer_adamw(p->layer, &again, p->params, p->grads, p->moments);
+}
+
+tpp_status early_side_settle(struct early_side *side) {
+    tpp_verdict verdict = {0};
+    verdict.size = sizeof verdict;
+    tpp_status status = tpp_validation_end(side->validation, &verdict);
+    for (int32_t c = 0; c < side->worker->chunks && status == TPP_OK; c++) {
+        status = correct(side, c, &verdict);
+        memset(side->worker->pieces[c].grads, 0, (size_t)side->worker->pieces[c].grad_bytes);
+    }
+    if (status != TPP_OK) {
+        return status;
+    }
+    int redone = verdict.grad_scale < 1 || verdict.skip;
+    side->pending = 0;
+    side->over = verdict.skip || side->step >= atomic_load(&side->shared->last);
+    side->drained = redone || side->over;
+    if (notes_steps(side)) {
+        side->record.step = side->step;
+        side->record.when = clock_seconds();
+        side->record.norm = verdict.norm;
+        side->record.redone = redone;
+        side->shared->note(side->shared->ctx, &side->record);
+    }
+    return TPP_OK;
+}
+
+/* --- Callbacks -------------------------------------------------------------------------------- */
+
+static tpp_status forward(void *ctx, const tpp_stage_call *call) {
+    const struct early_side *side = ctx;
+    return side->drained ? TPP_OK : worker_ops()->forward(side->worker, call);
+}
+
+static tpp_status backward(void *ctx, const tpp_stage_call *call) {
+    struct early_side *side = ctx;
+    tpp_status status = side->pending ? early_side_settle(side) : TPP_OK;
+    return status != TPP_OK || side->drained ? status : worker_ops()->backward(side->worker, call);
+}
+
+static void enter(void *ctx) {
+    const struct early_side *side = ctx;
+    worker_ops()->enter(side->worker);
+}
+
+static void leave(void *ctx) {
+    const struct early_side *side = ctx;
+    worker_ops()->leave(side->worker);
+}
+
+static void stop(void *ctx) {
+    const struct early_side *side = ctx;
+    worker_ops()->abort(side->worker);
+}
+
+const tpp_stage_ops *early_side_ops(void) {
+    static const tpp_stage_ops ops = {
+        .size = sizeof ops,
+        .forward = forward,
+        .backward = backward,
+        .enter = enter,
+        .leave = leave,
+        .abort = stop,
+    };
+    return &ops;
+}

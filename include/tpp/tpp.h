@@ -20,6 +20,7 @@
  * | layer_cost.h | what a call sends and computes, told beforehand |
  * | recompute.h | layers that are computed again instead of kept |
  * | optim.h | AdamW and gradient norms |
+ * | optimize.h | search for schedules; layers onto stages |
  * | validation.h | an optimizer step that does not wait for the other ranks |
  * | schedule.h | pipeline schedules as data, checked before they run |
  * | trace.h | what a run did; Gantt pictures |
@@ -53,6 +54,7 @@
 #include <tpp/model.h>
 #include <tpp/norm.h>
 #include <tpp/optim.h>
+#include <tpp/optimize.h>
 #include <tpp/recompute.h>
 #include <tpp/schedule.h>
 #include <tpp/shard.h>

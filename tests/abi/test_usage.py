@@ -40,6 +40,7 @@ SPECIAL = {
     "layer.h": {"memory": "void *memory", "seen": "int32_t seen"},
     "optim.h": {"grads": "void *grads", "scratch": "void *scratch", "count": "int64_t count",
                 "undo": "void *undo"},
+    "optimize.h": {name: "double " + name + "[8]" for name in ("tf", "ti", "tw", "mb", "mw")},
     "shard.h": {"params": "char *params"},
     "stage.h": {"params": "const void **params"},
     "validation.h": {"pipeline": "tpp_comm *pipeline", "tensor": "tpp_comm *tensor",

@@ -12,46 +12,14 @@
 
 #include "support/exec_sim.h"
 #include "support/sched_support.h"
+#include "support/zb_tables.h"
 
 /* Bubble rates of the zero-bubble paper (Qi et al. 2023, tables 3, 5 and 9) from its profiled times.
  * A rate is idle time of a step by the whole step, which is the longest span of a stage; messages
  * take T_comm and occupy nobody. */
 
-typedef struct times {
-    double f, b, w, comm; /* b is the half that we call I */
-} times;
-
-/* The text behind the first line that begins with `key`; fails the test when there is none. */
-static const char *after(const char *file, const char *key) {
-    size_t length = strlen(key);
-    for (const char *line = file; line; line = strchr(line, '\n'), line += line != NULL) {
-        if (strncmp(line, key, length) == 0)
-            return line + length;
-    }
-    fail_msg("no line begins with '%s'", key);
-    return NULL;
-}
-
-static times times_of(const char *file, const char *model, int32_t p, int32_t m) {
-    char key[64];
-    times t;
-    snprintf(key, sizeof key, "%s,%d,%d,", model, p, m);
-    assert_int_equal(sscanf(after(file, key), "%lf,%lf,%lf,%lf", &t.f, &t.b, &t.w, &t.comm), 4);
-    return t;
-}
-
-/* Last number of the model's line. */
-static int32_t chunks_of(const char *file, const char *model) {
-    char key[64];
-    snprintf(key, sizeof key, "%s,", model);
-    const char *line = after(file, key), *end = strchr(line, '\n');
-    while (end[-1] != ',')
-        end--;
-    return atoi(end);
-}
-
 /* Idle time by the whole step, all stages alike; `v` chunks share the times of a stage. */
-static double rate_of(tpp_schedule_kind kind, int32_t p, int32_t v, int32_t m, const times *t,
+static double rate_of(tpp_schedule_kind kind, int32_t p, int32_t v, int32_t m, const zb_times *t,
                       uint32_t flags) {
     tpp_schedule *s = exec_schedule(kind, p, v, m, 0);
     double *numbers = malloc(3 * (size_t)(p * v) * sizeof *numbers);
@@ -106,9 +74,9 @@ static void test_rates(void **state) {
         tpp_schedule_kind kind = kind_of(name);
         if (kind == 0)
             continue;
-        times t = times_of(profiled, model, p, m);
+        zb_times t = zb_times_of(profiled, model, p, m);
         int interleaved = kind == TPP_SCHEDULE_INTERLEAVED;
-        double got = rate_of(kind, p, interleaved ? chunks_of(models, model) : 1, m, &t,
+        double got = rate_of(kind, p, interleaved ? zb_model_of(models, model).chunks : 1, m, &t,
                              interleaved ? TPP_SIM_PAPER_EDGES : 0);
         compared++;
         if (!(fabs(got - want) <= 0.00005)) { /* equal in the four decimals that were printed */
@@ -126,7 +94,7 @@ static void test_rates(void **state) {
 /* With all edges the interleaved order takes longer than published, by up to 0.0035 of the step. */
 static void test_all_edges(void **state) {
     char *profiled = sched_file("zb_profiled_times.csv");
-    times t = times_of(profiled, "1.5B", 8, 24);
+    zb_times t = zb_times_of(profiled, "1.5B", 8, 24);
     (void)state;
     double paper = rate_of(TPP_SCHEDULE_INTERLEAVED, 8, 3, 24, &t, TPP_SIM_PAPER_EDGES);
     double all = rate_of(TPP_SCHEDULE_INTERLEAVED, 8, 3, 24, &t, 0);

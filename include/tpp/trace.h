@@ -23,18 +23,24 @@ extern "C" {
 
 typedef struct tpp_trace tpp_trace;
 
+/* tpp_event.flags */
+#define TPP_EVENT_FUSED                                                                            \
+    1 /* an F or B that overlaps the other half of its pair: their times are one */
+
 /** One event. Frozen: 64 bytes for ever. */
 typedef struct tpp_event {
-    double start;         /**< seconds, or units of the simulator's costs */
-    double end;           /**< >= start */
-    int32_t row;          /**< which row of the trace: pipeline rank * lanes + lane */
-    tpp_op op;            /**< F, B, I, W; RECV_F and RECV_B: a wait for a message */
-    int32_t chunk;        /**< chunk of the rank */
-    int32_t stage;        /**< virtual stage */
-    int32_t micro;        /**< micro-batch; -1: none, the cell has no number */
-    int32_t peer;         /**< of a wait: the rank waited for; else -1 */
-    uint64_t step;        /**< which step */
-    uint64_t reserved[2]; /**< 0 */
+    double start;      /**< seconds, or units of the simulator's costs */
+    double end;        /**< >= start */
+    int32_t row;       /**< which row of the trace: pipeline rank * lanes + lane */
+    tpp_op op;         /**< F, B, I, W; RECV_F and RECV_B: a wait for a message */
+    int32_t chunk;     /**< chunk of the rank */
+    int32_t stage;     /**< virtual stage */
+    int32_t micro;     /**< micro-batch; -1: none, the cell has no number */
+    int32_t peer;      /**< of a wait: the rank waited for; else -1 */
+    uint64_t step;     /**< which step */
+    uint32_t flags;    /**< 0 or TPP_EVENT_FUSED */
+    int32_t direction; /**< of `stage`, in a two-way schedule 0 or 1; else 0 */
+    uint64_t reserved; /**< 0 */
 } tpp_event;
 
 /** How a picture looks. Moments are those of the events; the axis counts from the first event's
@@ -45,11 +51,12 @@ typedef struct tpp_trace_svg_desc {
     const char *title; /**< drawn on top, UTF-8; NULL: none */
     const char *unit;  /**< of time; NULL: seconds, shown as s, ms or us */
     double width;      /**< of the picture in pixels; 0: 1200 */
-    double row_height; /**< in pixels, 4 .. 200; 0: 28, and down to 9 with more than 24 rows */
-    double start;      /**< first moment drawn; 0 together with end 0: the whole trace */
-    double end;        /**< last moment drawn; events are cut there */
-    int32_t lanes;     /**< rows of a pipeline rank; 0: 1. More: named "rank 1 tp 0" */
-    int32_t chunks;    /**< chunks of a rank, for shades and legend; 0: found from the events */
+    double
+        row_height; /**< in pixels, 4 .. 200; 0: 28 (38 if pairs overlap), less, down to 9, from 25 (18) rows on */
+    double start;   /**< first moment drawn; 0 together with end 0: the whole trace */
+    double end;     /**< last moment drawn; events are cut there */
+    int32_t lanes;  /**< rows of a pipeline rank; 0: 1. More: named "rank 1 tp 0" */
+    int32_t chunks; /**< chunks of a rank, for shades and legend; 0: found from the events */
 } tpp_trace_svg_desc;
 
 /**
@@ -72,8 +79,9 @@ TPP_API tpp_status tpp_trace_create(tpp_trace **out, int32_t rows, int64_t capac
  * Append an event to its row.
  *
  * @return TPP_OK; TPP_ERR_INVALID (row out of range, an operation that tpp_event.op does not list,
- *         a time that is not finite, end before start). A full row counts the event as dropped and
- *         returns TPP_OK.
+ *         a time that is not finite, end before start, flags that are not for this operation, a
+ *         direction that is neither 0 nor 1). A full row counts the event as dropped and returns
+ *         TPP_OK.
  *
  * Memory: none allocated. Threads: different rows at the same time, one thread per row. Since: 0.1.
  */
@@ -100,7 +108,8 @@ TPP_API void tpp_trace_reset(tpp_trace *trace);
 
 /**
  * Draw a Gantt picture: a row per rank, time to the right, forwards and backwards in two colours
- * (chunks in shades, I and W apart from B), micro-batch numbers in the cells, idle time hatched
+ * (chunks in shades, or the directions of a two-way schedule; I and W apart from B), overlapped
+ * pairs as two cells of half the height, micro-batch numbers in the cells, idle time hatched
  * (waits for a message in another tone), a legend, an axis, and per row the share of idle time. One
  * self-contained SVG, no script; every cell has a tooltip.
  *
@@ -116,7 +125,8 @@ TPP_API tpp_status tpp_trace_write_svg(const tpp_trace *trace, const tpp_trace_s
 /**
  * Write Chrome trace JSON: a process per pipeline rank; in it, for every lane, thread 2 * lane is
  * what the rank computed and thread 2 * lane + 1 what it waited for. Times in microseconds, as the
- * events have them. A trace without events gives valid JSON too.
+ * events have them; the two halves of an overlapped pair have the same and are shown one below the
+ * other. A trace without events gives valid JSON too.
  *
  * @param scale microseconds of one time unit; 0: 1e6 (times are seconds).
  * @param lanes as tpp_trace_svg_desc.lanes. @param write the sink.

@@ -20,8 +20,8 @@ void tpp__run_row_passed(tpp__run_row *row, const tpp_schedule *schedule, int32_
     }
 }
 
-void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,
-                   double end) {
+void tpp__run_note(const tpp_run *run, int32_t row, int32_t depth, const tpp_action *action,
+                   double start, double end) {
     if (!run->trace)
         return;
     tpp_event event = {.start = start,
@@ -32,7 +32,9 @@ void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, do
                        .stage = action->stage,
                        .micro = action->micro,
                        .peer = action->peer,
-                       .step = run->step};
+                       .step = run->step,
+                       .flags = action->flags & TPP_ACTION_FUSED ? TPP_EVENT_FUSED : 0,
+                       .direction = action->stage / depth};
     tpp_trace_add(run->trace,
                   &event); /* cannot fail: the rows were checked, a full one is not an error */
 }

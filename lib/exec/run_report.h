@@ -44,9 +44,9 @@ static inline void tpp__run_row_add(tpp__run_row *row, const tpp_action *action,
 void tpp__run_row_passed(tpp__run_row *row, const tpp_schedule *schedule, int32_t depth,
                          const tpp_action *action);
 
-/* Put an action into a trace, if there is one. */
-void tpp__run_note(const tpp_run *run, int32_t row, const tpp_action *action, double start,
-                   double end);
+/* Put an action into a trace, if there is one. Fused is what has the flag, F or B. */
+void tpp__run_note(const tpp_run *run, int32_t row, int32_t depth, const tpp_action *action,
+                   double start, double end);
 
 /* Times and peaks of all rows into the report. */
 void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count);

@@ -21,12 +21,15 @@ static void put(path *p, const tpp_event *event) {
         return;
     p->s->report->path[place] = *event;
     p->s->report->path[place].step = p->s->run->step;
+    p->s->report->path[place].direction = event->stage / p->s->info.depth;
 }
 
-static void put_action(path *p, int32_t rank, const tpp_action *a, double start, double end) {
+static void put_action(path *p, const tpp__sim_atom *x, int32_t i, double start) {
+    const tpp_action *a = x->a + i;
     put(p, &(tpp_event){.start = start,
-                        .end = end,
-                        .row = rank,
+                        .end = tpp__sim_end_of(p->s, a),
+                        .row = x->rank,
+                        .flags = x->count == 2 ? TPP_EVENT_FUSED : 0,
                         .op = a->op,
                         .chunk = a->chunk,
                         .stage = a->stage,
@@ -105,7 +108,7 @@ static tpp__sim_atom step_back(path *p, const tpp__sim_atom *x) {
         }
     }
     for (int32_t i = x->count - 1; i >= 0; i--)
-        put_action(p, x->rank, x->a + i, start, tpp__sim_end_of(s, x->a + i));
+        put_action(p, x, i, start);
     if (!late) {
         put_sends(p, &y, s->sim->flags & TPP_SIM_BLOCKING ? y.count : 0);
         return y;

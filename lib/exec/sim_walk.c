@@ -86,7 +86,7 @@ static void hold(tpp__sim_run *s, tpp__run_row *row, const tpp_action *a) {
 
 static void note(tpp__sim_run *s, int32_t rank, const tpp_action *a, double start, double end) {
     tpp__sched_need makes[2];
-    tpp__run_note(s->run, rank, a, start, end);
+    tpp__run_note(s->run, rank, s->info.depth, a, start, end);
     if (s->report->row_memory)
         hold(s, &s->row[rank], a);
     if (!s->report->path)
@@ -129,7 +129,9 @@ static inline void follow(tpp__sim_run *s, int32_t rank, bool full) {
             note(s, rank, a, start, end);
         if (pair) {
             tpp__run_row_add(row, a + 1, end, end); /* its time is counted */
-            note(s, rank, a + 1, start, end);
+            tpp_action back = a[1];
+            back.flags = TPP_ACTION_FUSED;
+            note(s, rank, &back, start, end);
         }
         finish(s, rank, a, end, full);
         if (pair)

@@ -28,8 +28,8 @@ tpp_status tpp__walker_vacate(tpp__walker *w, tpp__walk_slot *slot, int dir) {
 
 void tpp__walker_note(tpp__walker *w, const tpp_action *a, double start, double end) {
     const tpp__walk *walk = w->walk;
-    tpp__run_note(&walk->run, (int32_t)(w - walk->walker), a, start - walk->origin,
-                  end - walk->origin);
+    tpp__run_note(&walk->run, (int32_t)(w - walk->walker), walk->info.depth, a,
+                  start - walk->origin, end - walk->origin);
 }
 
 /* Messages of different steps never meet: a rank may be a step ahead of its neighbour. */

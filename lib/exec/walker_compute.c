@@ -133,7 +133,9 @@ static tpp_status compute_pair(tpp__walker *w, const tpp_action *f) {
     count(w, f, start, end);
     count(w, b, end, end); /* the time was counted */
     tpp__walker_note(w, f, start, end);
-    tpp__walker_note(w, b, start, end);
+    tpp_action back = *b;
+    back.flags = TPP_ACTION_FUSED;
+    tpp__walker_note(w, &back, start, end);
     return TPP_OK;
 }
 

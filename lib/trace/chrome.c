@@ -13,6 +13,7 @@ typedef struct chrome {
     tpp__text text;
     double scale; /* microseconds of one unit of the trace */
     int32_t lanes;
+    bool two_way;
     bool later; /* an entry has been written: the next one needs a comma */
 } chrome;
 
@@ -68,6 +69,10 @@ static void write_event(chrome *c, const tpp_event *event) {
                 (int)event->micro, wait ? "wait" : "compute");
     tpp__text_f(&c->text, ",\"args\":{\"stage\":%d,\"micro\":%d,\"chunk\":%d,\"step\":%" PRIu64,
                 (int)event->stage, (int)event->micro, (int)event->chunk, event->step);
+    if (c->two_way)
+        tpp__text_f(&c->text, ",\"direction\":%d", (int)event->direction);
+    if (event->flags & TPP_EVENT_FUSED)
+        tpp__text_s(&c->text, ",\"overlapped\":true");
     if (wait)
         tpp__text_f(&c->text, ",\"peer\":%d", (int)event->peer);
     tpp__text_s(&c->text, "}}");
@@ -86,6 +91,7 @@ static tpp_status check(chrome *c, const tpp_trace *trace, double scale, int32_t
     if (status < 0)
         return status;
     tpp__trace_view view = tpp__trace_look(trace);
+    c->two_way = view.two_way;
     double largest = fmax(fabs(view.first), fabs(view.last)) * c->scale;
     if (largest > 1e15)
         return tpp__fail(TPP_ERR_INVALID,

@@ -21,7 +21,8 @@ static tpp_status check_sizes(tpp__svg *svg) {
     if (desc->width == 0)
         desc->width = 1200;
     if (desc->row_height == 0)
-        desc->row_height = fmin(28, fmax(9, ROWS_HEIGHT / tpp_trace_rows(svg->trace)));
+        desc->row_height =
+            fmin(svg->view.fused ? 38 : 28, fmax(9, ROWS_HEIGHT / tpp_trace_rows(svg->trace)));
     tpp_status status = check_range("width", desc->width, 200, 20000);
     if (status == TPP_OK)
         status = check_range("row_height", desc->row_height, 4, 200);

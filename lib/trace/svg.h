@@ -52,7 +52,12 @@ typedef struct tpp__svg_paint {
     bool light;    /* text on it is black, not white */
 } tpp__svg_paint;
 
-tpp__svg_paint tpp__svg_paint_of(tpp_op op, int32_t chunk, int32_t chunks);
+/* Shade 0 .. shades - 1 of an operation. */
+tpp__svg_paint tpp__svg_paint_of(tpp_op op, int32_t shade, int32_t shades);
+
+/* How many shades there are: directions if there are two, else chunks; that of an event. */
+int32_t tpp__svg_shades(const tpp__svg *svg);
+tpp__svg_paint tpp__svg_paint_event(const tpp__svg *svg, const tpp_event *event);
 
 /* svg_rows.c */
 

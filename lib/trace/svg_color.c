@@ -1,7 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "trace/svg.h"
 
-/* With several chunks the shades of an operation go from dark (chunk 0) to light (last chunk). The
+/* With several chunks the shades of an operation go from dark (chunk 0) to light (last chunk), with
+ * two directions from dark to light too. The
  * four families stay apart for protanopes, deuteranopes and tritanopes too: CIEDE2000 is at least
  * 11 between the ends of any two, and 40 between forwards and backwards. */
 typedef struct family {
@@ -36,11 +37,20 @@ static uint32_t mix(uint32_t from, uint32_t to, double share) {
     return mixed;
 }
 
-tpp__svg_paint tpp__svg_paint_of(tpp_op op, int32_t chunk, int32_t chunks) {
+tpp__svg_paint tpp__svg_paint_of(tpp_op op, int32_t shade, int32_t shades) {
     family f = family_of(op);
     uint32_t fill = f.plain;
-    if (chunks > 1)
-        fill = mix(f.dark, f.light, chunk < 0 ? 0 : (double)chunk / (chunks - 1));
+    if (shades > 1)
+        fill = mix(f.dark, f.light, shade < 0 ? 0 : (double)shade / (shades - 1));
     double luma = 0.30 * channel(fill, 16) + 0.59 * channel(fill, 8) + 0.11 * channel(fill, 0);
     return (tpp__svg_paint){fill, luma > 128};
+}
+
+int32_t tpp__svg_shades(const tpp__svg *svg) {
+    return svg->view.two_way ? 2 : svg->desc.chunks;
+}
+
+tpp__svg_paint tpp__svg_paint_event(const tpp__svg *svg, const tpp_event *event) {
+    int32_t shade = svg->view.two_way ? event->direction : event->chunk;
+    return tpp__svg_paint_of(event->op, shade, tpp__svg_shades(svg));
 }

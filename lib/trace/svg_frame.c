@@ -95,14 +95,16 @@ typedef struct flow {
 #define SWATCH 14.0
 #define MOST_SWATCHES 8
 
-static void swatch(tpp__svg *svg, double x, double y, double width) {
+static void swatch(tpp__svg *svg, double x, double y, double width, double height) {
     tpp__text_s(&svg->text, "<rect x=\"");
     tpp__svg_number(&svg->text, x, 2);
     tpp__text_s(&svg->text, "\" y=\"");
     tpp__svg_number(&svg->text, y, 2);
     tpp__text_s(&svg->text, "\" width=\"");
     tpp__svg_number(&svg->text, width, 2);
-    tpp__text_f(&svg->text, "\" height=\"%d\"", (int)SWATCH);
+    tpp__text_s(&svg->text, "\" height=\"");
+    tpp__svg_number(&svg->text, height, 2);
+    tpp__text_s(&svg->text, "\"");
 }
 
 /* Moves to the next line if `width` has no room in this one. */
@@ -121,33 +123,34 @@ static void entry_text(tpp__svg *svg, double x, double y, const char *name) {
     tpp__text_f(&svg->text, "\">%s</text>\n", name);
 }
 
-/* A swatch per chunk with the chunk's number in it; some of them when there are many chunks. */
+/* A swatch per shade (chunk or direction) with its number in it; some of them when there are many. */
 static void op_swatches(tpp__svg *svg, tpp_op op, double x, double y, int count, double width) {
-    int32_t chunks = svg->desc.chunks;
+    int32_t shades = tpp__svg_shades(svg);
     for (int i = 0; i < count; i++, x += width) {
-        int32_t chunk = count == 1 ? 0 : (int32_t)((int64_t)i * (chunks - 1) / (count - 1));
-        tpp__svg_paint paint = tpp__svg_paint_of(op, chunk, chunks);
-        swatch(svg, x, y, width);
+        int32_t shade = count == 1 ? 0 : (int32_t)((int64_t)i * (shades - 1) / (count - 1));
+        tpp__svg_paint paint = tpp__svg_paint_of(op, shade, shades);
+        swatch(svg, x, y, width, SWATCH);
         tpp__text_f(&svg->text, " fill=\"#%06x\"/>\n", paint.fill);
-        if (chunks == 1 || chunks > MOST_SWATCHES || width < 9)
+        if (shades == 1 || shades > MOST_SWATCHES || width < 9)
             continue;
         tpp__text_s(&svg->text, "<text text-anchor=\"middle\" font-size=\"9\" x=\"");
         tpp__svg_number(&svg->text, x + width / 2, 2);
         tpp__text_s(&svg->text, "\" y=\"");
         tpp__svg_number(&svg->text, y + 10.3, 2);
         tpp__text_f(&svg->text, "\" fill=\"%s\">%d</text>\n", paint.light ? "#111" : "#fff",
-                    (int)chunk);
+                    (int)shade);
     }
 }
 
 static void op_entry(tpp__svg *svg, flow *at, tpp_op op, const char *what) {
-    int32_t chunks = svg->desc.chunks;
+    int32_t shades = tpp__svg_shades(svg);
+    const char *by = svg->view.two_way ? ", by direction" : ", by chunk";
     char name[96];
-    if (chunks > MOST_SWATCHES)
-        snprintf(name, sizeof name, "%s, chunk 0 (dark) to %d", what, (int)chunks - 1);
+    if (shades > MOST_SWATCHES)
+        snprintf(name, sizeof name, "%s, chunk 0 (dark) to %d", what, (int)shades - 1);
     else
-        snprintf(name, sizeof name, "%s%s", what, chunks > 1 ? ", by chunk" : "");
-    int count = chunks < MOST_SWATCHES ? chunks : MOST_SWATCHES;
+        snprintf(name, sizeof name, "%s%s", what, shades > 1 ? by : "");
+    int count = shades < MOST_SWATCHES ? shades : MOST_SWATCHES;
     double text = tpp__svg_width((int64_t)strlen(name), TPP__SVG_FONT);
     double room = svg->desc.width - 2 * TPP__SVG_PAD - text - 6;
     double width = fmax(3, fmin(SWATCH, room / count));
@@ -163,11 +166,26 @@ static void pattern_entry(tpp__svg *svg, flow *at, const char *pattern, const ch
     double width = 2 * SWATCH + 6 + tpp__svg_width((int64_t)strlen(name), TPP__SVG_FONT);
     make_room(svg, at, width);
     if (at->draw) {
-        swatch(svg, at->x, at->y, 2 * SWATCH);
+        swatch(svg, at->x, at->y, 2 * SWATCH, SWATCH);
         tpp__text_f(&svg->text, " fill=\"url(#%s)\" stroke=\"#ccc\" stroke-width=\".5\"/>\n",
                     pattern);
         entry_text(svg, at->x + 2 * SWATCH + 6, at->y, name);
     }
+    at->x += width + 14;
+}
+
+static void pair_entry(tpp__svg *svg, flow *at) {
+    static const char name[] = "overlapped pair: F above, B below";
+    double width = 2 * SWATCH + 6 + tpp__svg_width((int64_t)sizeof name - 1, TPP__SVG_FONT);
+    make_room(svg, at, width);
+    for (int i = 0; i < 2 && at->draw; i++) {
+        tpp_op op = i == 0 ? TPP_OP_F : TPP_OP_B;
+        swatch(svg, at->x, at->y + i * SWATCH / 2, 2 * SWATCH, SWATCH / 2);
+        tpp__text_f(&svg->text, " fill=\"#%06x\" stroke=\"#fff\" stroke-width=\".5\"/>\n",
+                    tpp__svg_paint_of(op, 0, tpp__svg_shades(svg)).fill);
+    }
+    if (at->draw)
+        entry_text(svg, at->x + 2 * SWATCH + 6, at->y, name);
     at->x += width + 14;
 }
 
@@ -184,6 +202,8 @@ double tpp__svg_legend(tpp__svg *svg, double y, bool draw) {
         if (svg->view.ops & 1u << ops[i].op)
             op_entry(svg, &at, ops[i].op, ops[i].what);
     }
+    if (svg->view.fused)
+        pair_entry(svg, &at);
     pattern_entry(svg, &at, "tpp-idle", "idle");
     if (svg->view.ops & (1u << TPP_OP_RECV_F | 1u << TPP_OP_RECV_B))
         pattern_entry(svg, &at, "tpp-wait", "waiting for message");

@@ -25,8 +25,17 @@ static double bar_height(const tpp__svg *svg) {
     return svg->pitch * 0.86;
 }
 
-static double cell_font(const tpp__svg *svg) {
-    return fmin(11, bar_height(svg) * 0.8);
+/* The halves of an overlapped pair share the bar, F above. */
+static double cell_height(const tpp__svg *svg, const tpp_event *event) {
+    return bar_height(svg) / (event->flags & TPP_EVENT_FUSED ? 2 : 1);
+}
+
+static double cell_top(const tpp__svg *svg, const tpp_event *event) {
+    return tpp__trace_is_second(event) ? cell_height(svg, event) : 0;
+}
+
+static double cell_font(const tpp__svg *svg, const tpp_event *event) {
+    return fmin(11, cell_height(svg, event) * 0.8);
 }
 
 double tpp__svg_idle(const tpp__svg *svg, int32_t row) {
@@ -35,7 +44,8 @@ double tpp__svg_idle(const tpp__svg *svg, int32_t row) {
     const tpp_event *events = tpp_trace_events(svg->trace, row, &count);
     for (int64_t i = 0; i < count; i++) {
         double start, end;
-        if (!tpp__trace_is_wait(events[i].op) && clip(svg, &events[i], &start, &end))
+        if (!tpp__trace_is_wait(events[i].op) && !tpp__trace_is_second(&events[i]) &&
+            clip(svg, &events[i], &start, &end))
             busy += end - start;
     }
     return fmax(0, 1 - busy / (svg->desc.end - svg->desc.start));
@@ -44,7 +54,7 @@ double tpp__svg_idle(const tpp__svg *svg, int32_t row) {
 /* The micro-batch of a cell as text; its length, or 0 when the cell has no room for it. */
 static int number_of(const tpp__svg *svg, const tpp_event *event, char out[16]) {
     double start, end;
-    double font = cell_font(svg);
+    double font = cell_font(svg, event);
     if (event->micro < 0 || tpp__trace_is_wait(event->op) || font < LEAST_FONT ||
         !clip(svg, event, &start, &end))
         return 0;
@@ -102,12 +112,13 @@ static void cell(tpp__svg *svg, const tpp_event *event) {
     tpp__text_f(&svg->text, "<rect class=\"cell %s\"", tpp__op_name(event->op));
     attribute(svg, "x", x);
     attribute(svg, "width", width);
-    attribute(svg, "height", bar_height(svg));
+    if (tpp__trace_is_second(event))
+        attribute(svg, "y", cell_top(svg, event));
+    attribute(svg, "height", cell_height(svg, event));
     if (wait)
         tpp__text_s(&svg->text, " fill=\"url(#tpp-wait)\"");
     else
-        tpp__text_f(&svg->text, " fill=\"#%06x\"",
-                    tpp__svg_paint_of(event->op, event->chunk, svg->desc.chunks).fill);
+        tpp__text_f(&svg->text, " fill=\"#%06x\"", tpp__svg_paint_event(svg, event).fill);
     if (!wait && width >= 4)
         tpp__text_s(&svg->text, " stroke=\"#fff\"");
     tpp__text_s(&svg->text, ">");
@@ -128,7 +139,7 @@ static void numbers(tpp__svg *svg, int32_t row) {
     int64_t count;
     const tpp_event *events = tpp_trace_events(svg->trace, row, &count);
     tpp__text_s(&svg->text, "<g text-anchor=\"middle\" pointer-events=\"none\"");
-    attribute(svg, "font-size", cell_font(svg));
+    attribute(svg, "font-size", fmin(11, bar_height(svg) * 0.8));
     tpp__text_s(&svg->text, ">\n");
     for (int64_t i = 0; i < count && svg->text.status == TPP_OK; i++) {
         const tpp_event *event = &events[i];
@@ -138,8 +149,11 @@ static void numbers(tpp__svg *svg, int32_t row) {
             continue;
         tpp__text_s(&svg->text, "<text");
         attribute(svg, "x", (x_of(svg, start) + x_of(svg, end)) / 2);
-        attribute(svg, "y", bar_height(svg) / 2 + cell_font(svg) * 0.36);
-        bool light = tpp__svg_paint_of(event->op, event->chunk, svg->desc.chunks).light;
+        double font = cell_font(svg, event);
+        attribute(svg, "y", cell_top(svg, event) + cell_height(svg, event) / 2 + font * 0.36);
+        if (event->flags & TPP_EVENT_FUSED)
+            attribute(svg, "font-size", font);
+        bool light = tpp__svg_paint_event(svg, event).light;
         tpp__text_f(&svg->text, "%s>%s</text>\n", light ? "" : " fill=\"#fff\"", digits);
     }
     tpp__text_s(&svg->text, "</g>\n");

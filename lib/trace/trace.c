@@ -104,6 +104,13 @@ static tpp_status check(const tpp_trace *trace, const tpp_event *event) {
                          "event.op = %d (%s); a trace holds F, B, I, W, RECV_F and RECV_B",
                          (int)event->op, name ? name : "unknown");
     }
+    if (event->flags != 0 &&
+        (event->flags != TPP_EVENT_FUSED || (event->op != TPP_OP_F && event->op != TPP_OP_B)))
+        return tpp__fail(TPP_ERR_INVALID, "event.flags = %u; valid: 0, of F and B also 1 (FUSED)",
+                         event->flags);
+    if (event->direction != 0 && event->direction != 1)
+        return tpp__fail(TPP_ERR_INVALID, "event.direction = %d; valid: 0, 1",
+                         (int)event->direction);
     if (!isfinite(event->start) || !isfinite(event->end) || event->end < event->start)
         return tpp__fail(TPP_ERR_INVALID,
                          "event.start = %g, event.end = %g; both must be finite "

@@ -11,6 +11,8 @@ static void include(tpp__trace_view *view, const tpp_event *event) {
     if (event->chunk >= view->chunks)
         view->chunks = event->chunk < INT32_MAX ? event->chunk + 1 : INT32_MAX;
     view->ops |= 1u << event->op;
+    view->two_way = view->two_way || event->direction == 1;
+    view->fused = view->fused || event->flags & TPP_EVENT_FUSED;
     view->count++;
 }
 
@@ -23,6 +25,10 @@ tpp__trace_view tpp__trace_look(const tpp_trace *trace) {
             include(&view, &events[i]);
     }
     return view;
+}
+
+bool tpp__trace_is_second(const tpp_event *event) {
+    return event->flags & TPP_EVENT_FUSED && event->op == TPP_OP_B;
 }
 
 bool tpp__trace_is_wait(tpp_op op) {

@@ -12,9 +12,14 @@ typedef struct tpp__trace_view {
     double last;    /* latest end */
     int32_t chunks; /* largest chunk + 1, at least 1 */
     uint32_t ops;   /* bit `op` is set when the operation occurs */
+    bool two_way;   /* there are events of direction 1 */
+    bool fused;     /* there are halves of overlapped pairs */
 } tpp__trace_view;
 
 tpp__trace_view tpp__trace_look(const tpp_trace *trace);
+
+/* The second half of an overlapped pair: its time is that of the first. */
+bool tpp__trace_is_second(const tpp_event *event);
 
 /* Waits are drawn apart from work. */
 bool tpp__trace_is_wait(tpp_op op);

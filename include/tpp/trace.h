@@ -24,8 +24,7 @@ extern "C" {
 typedef struct tpp_trace tpp_trace;
 
 /* tpp_event.flags */
-#define TPP_EVENT_FUSED                                                                            \
-    1 /* an F or B that overlaps the other half of its pair: their times are one */
+#define TPP_EVENT_FUSED 1 /* half of an overlapped pair, an F or a B: they share their time */
 
 /** One event. Frozen: 64 bytes for ever. */
 typedef struct tpp_event {

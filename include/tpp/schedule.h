@@ -24,7 +24,8 @@
  * placement lies on rank s mod ranks, as its chunk s / ranks. A step passes `micros` micro-batches
  * through all stages. F(s, i) needs F(s-1, i); B(s, i) and I(s, i) need F(s, i) and B or I(s+1, i);
  * W(s, i) needs I(s, i). Between F and B (or W) a micro-batch occupies a stash slot of its rank. A
- * schedule with F only (serving, evaluation) is right too: there a slot is free again after F.
+ * schedule with F only (serving, evaluation) is right too: there a slot is free again after F, or
+ * some F later where ranks would wait for each other's slots in a ring.
  *
  * Placements. Looped: as above. V: rank r has stages r and 2 * ranks - 1 - r. Two-way: the model's
  * stages stand twice; direction 0 is stages 0 .. ranks - 1, stage r on rank r; direction 1 is stages
@@ -127,9 +128,9 @@ typedef struct tpp_schedule_desc {
     /** v, virtual stages per rank; 0: what the kind has, of those that have any number 1 */
     int32_t chunks;
     int32_t micros; /**< m, >= 1 */
-    /** INTERLEAVED, ZB_INTERLEAVED: micro-batches that pass a chunk before the next chunk's turn,
-     * 1 .. micros; the last group may be short. 0: the micro-batches are dealt evenly to
-     * max(1, micros div ranks) groups, larger ones first; this keeps the bubble smallest for any
+    /** INTERLEAVED, ZB_INTERLEAVED, FORWARD_ONLY: micro-batches that pass a chunk before the next
+     * chunk's turn, 1 .. micros; the last group may be short. 0: the micro-batches are dealt evenly
+     * to max(1, micros div ranks) groups, larger ones first; this keeps the bubble smallest for any
      * micros >= ranks. A last group shorter than the pipeline costs time, above all if
      * group + its size < 2 (ranks - 1), of ZB_INTERLEAVED < ranks - 1. */
     int32_t group;

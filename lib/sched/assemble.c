@@ -113,6 +113,8 @@ static tpp_status build(tpp_schedule *s, const tpp__sched_source *from, const ex
     /* With fewer actions it is incomplete, and not worth its tables. */
     if (e->actions >= (int64_t)s->stages * s->micros / s->directions)
         tpp__sched_slots(s, &status);
+    if (status == TPP_OK && s->forward_only && tpp__sched_complete(s) == TPP_OK)
+        status = tpp__sched_linger(s);
     return status;
 }
 

@@ -19,7 +19,7 @@ static const tpp__sched_kind kinds[] = {
     {TPP_SCHEDULE_BFS, "bfs", "ScheduleLoopedBFS", tpp__sched_bfs, 2, LOOPED, ANY, 0, 0, 1, NULL},
     {TPP_SCHEDULE_EAGER_1F1B, "eager-1f1b", NULL, tpp__sched_eager_1f1b, 2, LOOPED, 1, 0, 0, 0,
      NULL},
-    {TPP_SCHEDULE_FORWARD_ONLY, "forward-only", NULL, tpp__sched_forward_only, 1, LOOPED, ANY, 0, 0,
+    {TPP_SCHEDULE_FORWARD_ONLY, "forward-only", NULL, tpp__sched_forward_only, 1, LOOPED, ANY, 0, 1,
      1, NULL},
     {TPP_SCHEDULE_ZB_H1, "zb-h1", NULL, tpp__sched_zb_h1, 3, LOOPED, 1, 0, 0, 0, NULL},
     {TPP_SCHEDULE_ZB_H2, "zb-h2", NULL, tpp__sched_zb_h2, 3, LOOPED, 1, 0, 0, 0, NULL},

@@ -94,7 +94,7 @@ static tpp_status add_all(tpp_schedule *s) {
     add_messages(s, old);
     tpp__free(&s->allocator, old, old_room * (int64_t)sizeof *old);
     s->messages = messages;
-    return s->forward_only ? TPP_OK : tpp__sched_receive_early(s);
+    return s->forward_only ? tpp__sched_linger(s) : tpp__sched_receive_early(s);
 }
 
 /* A schedule that could not be lowered is as it was. */
@@ -111,6 +111,7 @@ static void forget(tpp_schedule *s) {
         s->first[r + 1] = to - s->actions;
     }
     s->slots = 0;
+    s->linger = 0;
     s->messages = 0;
 }
 

@@ -28,6 +28,7 @@ struct tpp_schedule {
     int32_t depth;                    /* stages of a direction */
     bool forward_only, halves, fused; /* what tpp__sched_traits found */
     int32_t slots;
+    int64_t linger; /* forward-only: F of its rank that the slot of an F outlives */
     int64_t messages;
     int32_t *rank_of;     /* [stages] */
     int32_t *chunk_of;    /* [stages] */
@@ -132,6 +133,11 @@ static inline void tpp__sched_address(const tpp_schedule *s, tpp_action *a) {
  * no slot can be given to (its F does not stand before it), whose slot is -1; NULL when there is
  * none. Fails (NULL and *status) only for want of memory. */
 const tpp_action *tpp__sched_slots(tpp_schedule *s, tpp_status *status);
+
+/* Of a schedule with messages: without a backward nothing tells that an output was received, and a
+ * slot that is used again too soon can make ranks wait for each other in a ring. Give slots so that
+ * it does not. */
+tpp_status tpp__sched_linger(tpp_schedule *s);
 
 /* Move receives of gradients of a schedule just lowered to earlier places, where it would deadlock
  * else. */

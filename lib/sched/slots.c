@@ -71,9 +71,7 @@ static int32_t follow(rank_slots *k, const tpp_action *a, int32_t *known) {
 
 /* Without a backward, F is the last to need its slot, unless the next stage of this rank reads the
  * output there. */
-static void follow_forward_only(const tpp_schedule *s, rank_slots *k, const tpp_action *a) {
-    if (a->op != TPP_OP_F)
-        return;
+static void release_forward(const tpp_schedule *s, rank_slots *k, const tpp_action *a) {
     int32_t *known = k->known + (int64_t)a->chunk * s->micros + a->micro;
     if (!tpp__sched_near(s, a->stage, a->stage + 1) && *known > 0)
         release(k, known);
@@ -85,14 +83,19 @@ static void follow_forward_only(const tpp_schedule *s, rank_slots *k, const tpp_
 }
 
 static const tpp_action *follow_rank(const tpp_schedule *s, int32_t rank, rank_slots *k) {
-    const tpp_action *bad = NULL;
+    const tpp_action *bad = NULL, *old = s->actions + s->first[rank];
+    int64_t ahead = 0; /* F since `old`, with it */
     for (int64_t i = s->first[rank]; i < s->first[rank + 1]; i++) {
         tpp_action *a = s->actions + i;
         a->slot = follow(k, a, k->known + (int64_t)a->chunk * s->micros + a->micro);
         if (a->slot < 0 && !bad)
             bad = a;
-        if (s->forward_only)
-            follow_forward_only(s, k, a);
+        if (!s->forward_only || a->op != TPP_OP_F || ++ahead <= s->linger)
+            continue;
+        while (old->op != TPP_OP_F)
+            old++;
+        release_forward(s, k, old++);
+        ahead--;
     }
     return bad;
 }

@@ -289,8 +289,10 @@ static void test_all_groups_finish(void **state) {
     for (int32_t p = 1; p <= 8; p++) {
         for (int32_t m = 1; m <= 16; m++) {
             for (int32_t v = 1; v <= 4; v++) {
-                for (int32_t g = 1; g <= m; g++)
+                for (int32_t g = 1; g <= m; g++) {
                     lowered_times_of(IZB, p, v, m, g, uneven);
+                    lowered_times_of(FORWARD, p, v, m, g, uneven);
+                }
             }
         }
     }

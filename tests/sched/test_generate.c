@@ -24,13 +24,22 @@ static void equals_file(const char *name, tpp_schedule *s) {
 
 static void test_golden(void **state) {
     (void)state;
-    const tpp_schedule_kind inter = TPP_SCHEDULE_INTERLEAVED;
+    const tpp_schedule_kind inter = TPP_SCHEDULE_INTERLEAVED, izb = TPP_SCHEDULE_ZB_INTERLEAVED;
     equals_file("gpipe_p4_m8.txt", sched_created(TPP_SCHEDULE_GPIPE, 4, 1, 8, 0));
     equals_file("1f1b_p4_m8.txt", sched_created(TPP_SCHEDULE_1F1B, 4, 1, 8, 0));
     equals_file("interleaved_p2_v2_m4.txt", sched_created(inter, 2, 2, 4, 0));
     equals_file("interleaved_p4_v2_m8.txt", sched_created(inter, 4, 2, 8, 0));
     equals_file("interleaved_p3_v2_m7.txt", sched_created(inter, 3, 2, 7, 0));
     equals_file("interleaved_p2_v2_m5_g3.txt", sched_created(inter, 2, 2, 5, 3));
+    equals_file("bfs_p4_v2_m8.txt", sched_created(TPP_SCHEDULE_BFS, 4, 2, 8, 0));
+    equals_file("bfs_p3_v3_m2.txt", sched_created(TPP_SCHEDULE_BFS, 3, 3, 2, 0));
+    equals_file("eager_1f1b_p4_m8.txt", sched_created(TPP_SCHEDULE_EAGER_1F1B, 4, 1, 8, 0));
+    equals_file("forward_only_p3_v2_m7.txt", sched_created(TPP_SCHEDULE_FORWARD_ONLY, 3, 2, 7, 0));
+    equals_file("zb_h1_p4_m8.txt", sched_created(TPP_SCHEDULE_ZB_H1, 4, 1, 8, 0));
+    equals_file("zb_h1_p4_m2.txt", sched_created(TPP_SCHEDULE_ZB_H1, 4, 1, 2, 0));
+    equals_file("zb_h2_p4_m8.txt", sched_created(TPP_SCHEDULE_ZB_H2, 4, 1, 8, 0));
+    equals_file("zb_interleaved_p4_v2_m8.txt", sched_created(izb, 4, 2, 8, 0));
+    equals_file("zb_interleaved_p3_v2_m7.txt", sched_created(izb, 3, 2, 7, 0));
 }
 
 /* In the words of the published orders: B is our I, BW our B. */

@@ -123,6 +123,9 @@ static void compare_trace(const told *t) {
 
 /* --- The critical path ------------------------------------------------------------------------ */
 
+/* Messages that take no time, one after the other on a link. */
+enum { BETWEEN = 16 };
+
 /* True when `from` is what `to` had to wait for to the last, perhaps by messages that take no time,
  * which the path leaves out. */
 static bool explains(int32_t from, int32_t to, int depth) {
@@ -153,7 +156,7 @@ static void check_path(const told *t) {
         same(e->start, truth.nodes[node].start, 0);
         if (e->op < TPP_OP_SEND_F || e->op == TPP_OP_STEP)
             same(e->end, truth.nodes[node].end, 0);
-        if (before >= 0 && !explains(before, node, 3))
+        if (before >= 0 && !explains(before, node, BETWEEN))
             fail_msg("event %lld of the path does not explain the next one", (long long)i - 1);
         now = e->end;
         before = node;

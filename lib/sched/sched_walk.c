@@ -5,8 +5,16 @@
 #include "base/fetch.h"
 #include "sched/deps.h"
 
-/* What has happened to a cell. Results are the bits 1 << TPP__SCHED_F, _I, _W. */
-enum { SENT_F = 8, GOT_F = 16, SENT_B = 32, GOT_B = 64 };
+/* What has happened to a cell. */
+enum {
+    DID_F = 1 << TPP__SCHED_F,
+    DID_I = 1 << TPP__SCHED_I,
+    DID_W = 1 << TPP__SCHED_W,
+    SENT_F = 8,
+    GOT_F = 16,
+    SENT_B = 32,
+    GOT_B = 64
+};
 
 static uint8_t *cell_at(const tpp__sched_walk *w, int32_t stage, int32_t micro) {
     return w->cells + tpp__sched_cell(w->s, stage, micro);
@@ -63,28 +71,62 @@ static tpp_status overwrite(tpp__sched_walk *w, int32_t rank, const tpp_action *
     int32_t receiver = forward ? old + w->s->micros : old - w->s->micros;
     if (old >= 0 && !(w->cells[receiver] & (forward ? GOT_F : GOT_B)))
         return not_gone(w, rank, a, old);
-    if (tpp__sched_far(w->s, a->stage, forward ? a->stage + 1 : a->stage - 1))
+    if (w->rules[a->stage].far[forward ? 0 : 1])
         *writer = 1 + cell;
     /* else it is written for this rank itself: the slot's message may still be under way */
     return TPP__SCHED_STEPPED;
 }
 
-static tpp_status compute(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+/* Which need of an action is not there. */
+static tpp_status explain(const tpp__sched_walk *w, const tpp_action *a) {
     tpp__sched_need needs[2];
     tpp_status status = TPP__SCHED_STEPPED;
     int n = tpp__sched_needs(w->s->depth, w->s->stages, a, needs);
     for (int i = 0; i < n && status == TPP__SCHED_STEPPED; i++)
         status = check_need(w, a, needs[i]);
+    return status;
+}
+
+static tpp_status compute(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
+    static const uint8_t makes[] = {DID_F, DID_I | DID_W, DID_I, DID_W};
+    int op = a->op - TPP_OP_F;
+    const tpp__sched_rule *rule = &w->rules[a->stage];
+    uint8_t *cell = cell_at(w, a->stage, a->micro);
+    if ((rule->here[op] & ~*cell) | (rule->there[op] & ~cell[rule->other[op]]))
+        return explain(w, a);
     bool writes =
         a->op == TPP_OP_B || a->op == TPP_OP_I || (a->op == TPP_OP_F && w->s->forward_only);
-    if (status == TPP__SCHED_STEPPED && writes)
-        status = overwrite(w, rank, a);
-    if (status != TPP__SCHED_STEPPED)
-        return status;
-    n = tpp__sched_makes(a, needs);
-    for (int i = 0; i < n; i++)
-        *cell_at(w, needs[i].stage, needs[i].micro) |= (uint8_t)(1 << needs[i].kind);
-    return TPP__SCHED_STEPPED;
+    tpp_status status = writes ? overwrite(w, rank, a) : TPP__SCHED_STEPPED;
+    if (status == TPP__SCHED_STEPPED)
+        *cell |= makes[op];
+    return status;
+}
+
+static void add_need(const tpp_schedule *s, tpp__sched_rule *rule, const tpp_action *a,
+                     tpp__sched_need need) {
+    int op = a->op - TPP_OP_F;
+    uint8_t bit = (uint8_t)(1 << need.kind);
+    if (tpp__sched_far(s, a->stage, need.stage))
+        rule->here[op] |= need.kind == TPP__SCHED_F ? GOT_F : GOT_B;
+    else if (need.stage == a->stage)
+        rule->here[op] |= bit;
+    else {
+        rule->other[op] = (need.stage - a->stage) * s->micros;
+        rule->there[op] |= bit;
+    }
+}
+
+static void find_rule(tpp__sched_walk *w, int32_t stage) {
+    tpp__sched_rule *rule = &w->rules[stage];
+    for (int op = TPP_OP_F; op <= TPP_OP_W; op++) {
+        tpp_action a = {.op = (uint8_t)op, .stage = stage};
+        tpp__sched_need needs[2];
+        int n = tpp__sched_needs(w->s->depth, w->s->stages, &a, needs);
+        for (int i = 0; i < n; i++)
+            add_need(w->s, rule, &a, needs[i]);
+    }
+    rule->far[0] = tpp__sched_far(w->s, stage, stage + 1);
+    rule->far[1] = tpp__sched_far(w->s, stage, stage - 1);
 }
 
 /* --- Messages --- */
@@ -152,17 +194,17 @@ static tpp_status message(tpp__sched_walk *w, int32_t rank, const tpp_action *a)
 /* --- All ranks --- */
 
 static tpp_status follow(tpp__sched_walk *w, int32_t rank) {
-    int64_t end = w->s->first[rank + 1];
-    while (w->at[rank] < end) {
-        const tpp_action *a = w->s->actions + w->at[rank];
-        tpp__fetch(&w->s->actions[w->at[rank] + 16 < end ? w->at[rank] + 16 : w->at[rank]]);
-        tpp_status status =
-            tpp__sched_is_message(a->op) ? message(w, rank, a) : compute(w, rank, a);
+    int64_t i = w->at[rank], end = w->s->first[rank + 1];
+    tpp_status status = TPP__SCHED_STEPPED;
+    for (; i < end; i++) {
+        const tpp_action *a = w->s->actions + i;
+        tpp__fetch(a + (i + 16 < end ? 16 : 0));
+        status = tpp__sched_is_message(a->op) ? message(w, rank, a) : compute(w, rank, a);
         if (status != TPP__SCHED_STEPPED)
-            return status;
-        w->at[rank]++;
+            break;
     }
-    return TPP_OK;
+    w->at[rank] = i;
+    return i < end ? status : TPP_OK;
 }
 
 tpp_status tpp__sched_walk_run(tpp__sched_walk *w) {
@@ -196,6 +238,7 @@ void tpp__sched_walk_receive(tpp__sched_walk *w, int32_t cell) {
 static void lay_out(tpp__sched_walk *w, tpp__arena *arena, int64_t slots) {
     const tpp_schedule *s = w->s;
     w->cells = tpp__arena_take(arena, (int64_t)s->stages * s->micros, sizeof *w->cells);
+    w->rules = tpp__arena_take(arena, s->stages, sizeof *w->rules);
     w->at = tpp__arena_take(arena, s->ranks, sizeof *w->at);
     w->waits_for = tpp__arena_take(arena, s->ranks, sizeof *w->waits_for);
     w->ready = tpp__arena_take(arena, s->ranks, sizeof *w->ready);
@@ -216,6 +259,8 @@ tpp_status tpp__sched_walk_begin(tpp__sched_walk *w, const tpp_schedule *s, tpp_
         return TPP_ERR_NO_MEMORY;
     arena = tpp__arena_over(memory, w->bytes);
     lay_out(w, &arena, slots);
+    for (int32_t stage = 0; stage < s->stages; stage++)
+        find_rule(w, stage);
     slots = 0;
     for (int32_t r = 0; r < s->ranks; r++) {
         w->at[r] = s->first[r];

@@ -4,17 +4,27 @@
 
 #include "sched/sched_impl.h"
 
+/* What the dependency rule says of the actions of a stage, of every micro-batch alike: bits of what
+ * must have happened to their own cell, and to one other. By op - TPP_OP_F. */
+typedef struct tpp__sched_rule {
+    int32_t other[TPP_OP_W]; /* from their cell to the other one; 0: none */
+    uint8_t here[TPP_OP_W];
+    uint8_t there[TPP_OP_W];
+    bool far[2]; /* its output, its input gradient go to another rank */
+} tpp__sched_rule;
+
 /* All ranks of a lowered, complete schedule are followed at once, each until it ends or waits for
  * another; who makes a wait pass puts the waiter back on the list. A message wakes a rank at most
  * twice, so the time is linear in the actions. */
 typedef struct tpp__sched_walk {
     const tpp_schedule *s;
     tpp_channel channel;
-    bool quiet;         /* do not set the message when it fails */
-    uint8_t *cells;     /* [stages * micros]: what has happened to a cell */
-    int64_t *at;        /* [ranks]: place in actions */
-    int32_t *waits_for; /* [ranks]: a rank, or -1 */
-    int32_t *ready;     /* stack of ranks that may go on */
+    bool quiet;             /* do not set the message when it fails */
+    uint8_t *cells;         /* [stages * micros]: what has happened to a cell */
+    tpp__sched_rule *rules; /* [stages] */
+    int64_t *at;            /* [ranks]: place in actions */
+    int32_t *waits_for;     /* [ranks]: a rank, or -1 */
+    int32_t *ready;         /* stack of ranks that may go on */
     int32_t ready_count;
     int64_t *slot_first; /* [ranks] */
     int32_t *writer; /* [slots of all ranks]: 1 + the cell whose result to be sent lies in a slot */

@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 from pipe_command import check_help, check_words, examples, good, say
 from train_run import TPP
 
-OPTIONS = 'stages micro chunks group split format out messages tf ti tw p2p help'
+OPTIONS = 'stages micro chunks group split two-way format out messages slots tf ti tw p2p help'
 
 # 1F1B on three ranks, written by hand.
 TEXT = ('0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3\n'
@@ -37,11 +37,14 @@ WRONG = [
     ('interleaved --group 9', ['--group = 9', '8']),
     ('1f1b --split', ['--split', '1f1b', 'no overlapped pairs']),
     ('interleaved --stages 1048576 --chunks 2', ['--stages', '--chunks', '1048576']),
-    ('1f1b --format png', ['--format png', 'text, json, svg, chrome']),
+    ('1f1b --format png', ['--format png', 'text, csv, json, svg, chrome']),
     ('1f1b --format', ['--format', 'value']),
     ('1f1b -o', ['--out', 'value']),
     ('1f1b -o /does/not/exist/f', ['--out /does/not/exist/f', 'No such file']),
     ('1f1b -x', ['-x', '--help']),
+    ('1f1b --slots', ['--slots', '--format csv', 'text']),
+    ('1f1b --slots --messages --format csv', ['--slots', '--messages', 'one of the two']),
+    ('dualpipe --two-way', ['--two-way', 'CSV']),
     ('1f1b --tf -1', ['--tf -1', 'out of range']),
     ('1f1b --tf nan', ['--tf nan', 'finite number']),
 ]
@@ -95,6 +98,24 @@ class Schedule(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ''))
             self.assertRegex(done.stderr, '^tpp schedule: -: .*\n$')
             self.assertIn(part, done.stderr)
+
+    def test_csv(self):
+        csv = TEXT.replace(' ', ',').replace('\n', '\r\n')
+        # bytes, since line ends are part of the form
+        done = subprocess.run([TPP, 'schedule', '1f1b', '--stages', '3', '--micro', '4', '--format', 'csv'],
+                              capture_output=True, timeout=60, check=True)
+        self.assertEqual(done.stdout.decode(), csv)
+        self.assertEqual(good('schedule -', csv), TEXT)
+        self.assertEqual(good('schedule - --format csv', MESSAGES), MESSAGES.replace(' ', ','))
+        slots = good('schedule 1f1b --stages 2 --micro 2 --format csv --slots')
+        self.assertEqual(slots, '0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n')
+        self.assertEqual(good('schedule -', slots), '0F0 0F1 0B0 0B1\n1F0 1B0 1F1 1B1\n')
+        for name, option in (('zb-h1', ''), ('zb-v', ''), ('dualpipev', ''), ('dualpipe', '--two-way')):
+            for messages in ('', '--messages'):
+                text = good(f'schedule {name} --stages 4 --micro 8 {messages}')
+                csv = good(f'schedule {name} --stages 4 --micro 8 {messages} --format csv')
+                self.assertEqual(good(f'schedule - {option}', csv), text)
+                self.assertEqual(good('schedule -', text), text)
 
     def test_json(self):
         for name, stages, chunks, micro, directions in (('1f1b', 3, 1, 4, 1), ('interleaved', 2, 3, 4, 1),

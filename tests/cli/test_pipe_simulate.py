@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 from pipe_command import check_help, check_words, examples, good, result, say
 from train_run import TPP
 
-OPTIONS = ('stages micro chunks group split tf ti tw tb fused optimizer costs p2p link bytes bandwidth blocking '
+OPTIONS = ('stages micro chunks group split two-way tf ti tw tb fused optimizer costs p2p link bytes bandwidth blocking '
            'barrier paper-edges mem-b mem-w mem-state memory json svg chrome help')
 
 NUMBERS = ('makespan span period work bubble_global bubble_span bubble_global_of_total bubble_global_of_ideal '

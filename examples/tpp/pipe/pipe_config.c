@@ -5,8 +5,8 @@
 #include "pipe_rows.h"
 
 const struct option_choice form_choices[] = {
-    {"text", FORM_TEXT, 0},     {"json", FORM_JSON, 0}, {"svg", FORM_SVG, 0},
-    {"chrome", FORM_CHROME, 0}, {NULL, 0, 0},
+    {"text", FORM_TEXT, 0}, {"csv", FORM_CSV, 0},       {"json", FORM_JSON, 0},
+    {"svg", FORM_SVG, 0},   {"chrome", FORM_CHROME, 0}, {NULL, 0, 0},
 };
 
 const struct option_row schedule_options[] = {
@@ -14,8 +14,9 @@ const struct option_row schedule_options[] = {
     SOURCE_ROW,
     SHAPE_ROWS,
     HEADING("Output"),
-    FORM_ROWS("text: one line per rank; json; svg, chrome: a simulated run"),
-    FLAG("messages", messages, "with sends and receives (text, json)"),
+    FORM_ROWS("text: one line per rank; csv: PyTorch's form; json; svg, chrome: a simulated run"),
+    FLAG("messages", messages, "with sends and receives (text, csv, json)"),
+    FLAG("slots", slots, "csv: an empty cell for every slot of time in which a rank idles"),
     HEADING("Costs of a full stage and micro-batch, for svg and chrome"),
     TIME_ROWS,
     REAL("p2p", p2p, 0, MOST_COST, "time that a message is under way; occupies nobody"),
@@ -70,6 +71,18 @@ struct pipe_config pipe_config_default(void) {
     };
 }
 
+static int check_forms(const struct pipe_config *c) {
+    if (c->slots && c->format != FORM_CSV) {
+        return usage_error("--slots belongs to --format csv, not to %s",
+                           option_choice_name(form_choices, c->format));
+    }
+    if (c->slots && c->messages) {
+        return usage_error("--slots and --messages do not go together: messages take no slots; "
+                           "accepted: one of the two");
+    }
+    return 0;
+}
+
 int pipe_config_check(const struct pipe_config *c) {
     if (!c->source) {
         return usage_error("NAME is missing: a built-in order, such as 1f1b, or a file; --help "
@@ -87,7 +100,7 @@ int pipe_config_check(const struct pipe_config *c) {
     if (c->bandwidth == 0) {
         return usage_error("--bandwidth 0 moves nothing; accepted: more than 0");
     }
-    return 0;
+    return check_forms(c);
 }
 
 double pipe_config_link(const struct pipe_config *c) {

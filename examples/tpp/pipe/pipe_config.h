@@ -6,20 +6,27 @@
 
 #include "../options.h"
 
-enum { FORM_TEXT = 1, FORM_CSV, FORM_JSON, FORM_SVG, FORM_CHROME };
+enum {
+    FORM_TEXT = 1,
+    FORM_CSV,
+    FORM_JSON,
+    FORM_SVG,
+    FORM_CHROME,
+    FORM_SLOTS /* csv with --slots */
+};
 
 /* What `tpp schedule`, `simulate`, `check` and `optimize` were asked: each has some of these. Times
  * are in any one unit, and of a full stage: all chunks of a rank, one micro-batch. A cost below 0
  * was not given. */
 struct pipe_config {
     const char *source; /* name of a built-in order, or a file ("-": standard input) */
-    int32_t stages, chunks, micro, group, split; /* 0: not given */
+    int32_t stages, chunks, micro, group, split, two_way; /* 0: not given */
     double tf, ti, tw, tb, fused;
     double p2p, link, bytes, bandwidth, optimizer;
     int32_t blocking, barrier, paper_edges;
     double mem_b, mem_w, mem_state;
     const char *costs; /* a JSON file: costs of each stage */
-    int32_t messages, format;
+    int32_t messages, slots, format;
     int32_t json, help;
     const char *out, *svg, *chrome;
 };

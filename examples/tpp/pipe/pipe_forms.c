@@ -31,12 +31,24 @@ static tpp_status draw(FILE *out, const struct pipe_source *source, const struct
     return tpp_trace_write_svg(run->trace, &d, output_write, out);
 }
 
+static tpp_status write_csv(FILE *out, const struct pipe_source *source, int32_t form) {
+    tpp_schedule_info info = {0};
+    info.size = sizeof info;
+    tpp_status status = tpp_schedule_query(source->schedule, &info);
+    uint32_t flags = form == FORM_SLOTS ? TPP_CSV_SLOTS : info.messages ? TPP_CSV_MESSAGES : 0U;
+    return status == TPP_OK ? tpp_schedule_write_csv(source->schedule, flags, output_write, out)
+                            : status;
+}
+
 static tpp_status write_form(FILE *out, int32_t form, const struct pipe_source *source,
                              const struct pipe_run *run) {
     enum { MILLISECOND = 1000 }; /* a unit of time, in microseconds */
     switch (form) {
     case FORM_TEXT:
         return tpp_schedule_write_text(source->schedule, output_write, out);
+    case FORM_CSV:
+    case FORM_SLOTS:
+        return write_csv(out, source, form);
     case FORM_JSON:
         schedule_write_json(out, source);
         return TPP_OK;

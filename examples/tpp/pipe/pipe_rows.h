@@ -22,7 +22,8 @@
         INT("group", group, 1, 1 << 20,                                                            \
             "interleaved orders: micro-batches that pass a chunk before the next chunk's turn "    \
             "(default the best even parts)"),                                                      \
-        FLAG("split", split, "dualpipe, dualpipev: forward and backward of a pair apart")
+        FLAG("split", split, "dualpipe, dualpipev: forward and backward of a pair apart"),         \
+        FLAG("two-way", two_way, "the CSV file has the stages of a two-way schedule (dualpipe)")
 
 #define TIME_ROWS                                                                                  \
     REAL("tf", tf, 0, MOST_COST, "time of a forward"),                                             \

@@ -73,6 +73,10 @@ static int generate(struct pipe_source *out, const struct pipe_config *c, tpp_sc
     d.micros = c->micro ? c->micro : DEFAULT_MICRO;
     d.chunks = c->chunks;
     d.group = c->group;
+    if (c->two_way) {
+        return usage_error(
+            "--two-way belongs to a CSV file; a built-in order knows its directions");
+    }
     out->name = tpp_schedule_kind_name(kind);
     out->builtin = 1;
     return tpp_schedule_create(&out->schedule, &d) == TPP_OK ? 0 : refused();
@@ -112,22 +116,37 @@ static int no_such_source(const char *name, const char *reason) {
     return usage_error("%s is neither a file (%s) nor an order; accepted: %s", name, reason, names);
 }
 
-static int read_file(struct pipe_source *out, const struct pipe_config *c) {
+/* Sizes of a built-in order are not those of a file. */
+static int check_sizes(const struct pipe_config *c) {
     const int32_t sizes[] = {c->stages, c->micro, c->chunks, c->group, c->split};
     static const char *const options[] = {"stages", "micro", "chunks", "group", "split"};
+    for (int i = 0; i < 5; i++) {
+        if (sizes[i]) {
+            return usage_error("--%s belongs to a built-in order; the file %s tells its own",
+                               options[i], c->source);
+        }
+    }
+    return 0;
+}
+
+/* CSV is told by its commas; the text form has none. */
+static tpp_status parse(tpp_schedule **out, const char *text, int64_t count, int two_way) {
+    if (!memchr(text, ',', (size_t)count)) {
+        return tpp_schedule_parse(out, text, count, NULL);
+    }
+    uint32_t flags = TPP_CSV_SKIP_SHARDING | (two_way ? TPP_CSV_TWO_WAY : 0U);
+    return tpp_schedule_parse_csv(out, text, count, flags, NULL);
+}
+
+static int read_file(struct pipe_source *out, const struct pipe_config *c) {
     int64_t count = 0;
     char *text = read_all(c->source, &count);
     if (!text) {
         return no_such_source(c->source, strerror(errno));
     }
-    int code = 0;
-    for (int i = 0; i < 5 && code == 0; i++) {
-        code = sizes[i] ? usage_error("--%s belongs to a built-in order; the file %s tells its own",
-                                      options[i], c->source)
-                        : 0;
-    }
+    int code = check_sizes(c);
     out->name = c->source;
-    tpp_status status = code ? TPP_OK : tpp_schedule_parse(&out->schedule, text, count, NULL);
+    tpp_status status = code ? TPP_OK : parse(&out->schedule, text, count, c->two_way);
     free(text);
     return status == TPP_OK ? code : data_error("%s: %s", c->source, tpp_message());
 }

@@ -19,7 +19,7 @@ static const struct pipe_help help = {
     "      a picture\n"
     "  tpp schedule 1f1b --stages 2 --micro 4 --messages\n"
     "      with sends and receives\n"
-    "  tpp schedule gpipe --stages 3 --micro 3 | tpp schedule - --format json\n"
+    "  tpp schedule gpipe --stages 3 --micro 3 | tpp schedule - --format csv --slots\n"
     "      from one form to another\n"
     "\n"
     "json: schema \"tpp-schedule/1\"; schedule, stages (ranks of the pipeline), chunks, micro,\n"
@@ -52,7 +52,8 @@ static int print(const struct pipe_config *c, struct pipe_source *source) {
     if (code == 0 && drawn) {
         return draw(c, source);
     }
-    return code ? code : pipe_forms_write(stdout, c->out, c->format, source, NULL);
+    int32_t form = c->slots ? FORM_SLOTS : c->format;
+    return code ? code : pipe_forms_write(stdout, c->out, form, source, NULL);
 }
 
 int schedule_main(int argc, char **argv) {

@@ -47,6 +47,7 @@ def check_help(test, name, options):
 
 def examples(name):
     """The command lines that the help shows, without "tpp"."""
-    lines = re.findall(r'^  tpp (.*)$', run(name, '--help').stdout, re.M)
+    text = run(name, '--help').stdout.replace('\\\n', '')  # of lines that go on
+    lines = re.findall(r'^  tpp (.*)$', text, re.M)
     assert len(lines) >= 3, lines
     return lines

@@ -1,6 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "pipe_config.h"
 
+#include <tpp/tpp.h>
+
 #include "../say.h"
 #include "pipe_rows.h"
 
@@ -14,12 +16,13 @@ const struct option_row schedule_options[] = {
     SOURCE_ROW,
     SHAPE_ROWS,
     HEADING("Output"),
-    FORM_ROWS("text: one line per rank; csv: PyTorch's form; json; svg, chrome: a simulated run"),
+    FORM_ROWS("text: one line per rank; csv: PyTorch's form; json; svg, chrome: a simulated run "
+              "(default text)"),
     FLAG("messages", messages, "with sends and receives (text, csv, json)"),
     FLAG("slots", slots, "csv: an empty cell for every slot of time in which a rank idles"),
     HEADING("Costs of a full stage and micro-batch, for svg and chrome"),
     TIME_ROWS,
-    REAL("p2p", p2p, 0, MOST_COST, "time that a message is under way; occupies nobody"),
+    P2P_ROW,
     HELP_ROWS,
 };
 
@@ -33,14 +36,9 @@ const struct option_row simulate_options[] = {
     REAL("fused", fused, 0, MOST_COST,
          "time of an overlapped forward and backward (default both together)"),
     REAL("optimizer", optimizer, 0, MOST_COST, "time of the optimizer step (default none)"),
-    PATH("costs", costs,
-         "JSON object with costs of each stage, in place of these options: see below"),
+    COSTS_ROW,
     HEADING("Messages"),
-    REAL("p2p", p2p, 0, MOST_COST, "time that a message is under way; occupies nobody"),
-    REAL("link", link, 0, MOST_COST,
-         "time that a message occupies its link, or --bytes and --bandwidth"),
-    REAL("bytes", bytes, 0, MOST_COST, "of a message"),
-    REAL("bandwidth", bandwidth, 0, MOST_COST, "of a link, bytes in a unit of time"),
+    MESSAGE_ROWS,
     FLAG("blocking", blocking, "a message occupies the rank that sends it too"),
     FLAG("barrier", barrier, "the optimizer steps begin when all ranks have ended"),
     FLAG("paper-edges", paper_edges,
@@ -50,6 +48,44 @@ const struct option_row simulate_options[] = {
     REAL("memory", mem_b, 0, MOST_COST, "the same as --mem-b"),
     HEADING("Output"),
     FLAG("json", json, "print one JSON object"),
+    PICTURE_ROWS,
+    HELP_ROWS,
+};
+
+const struct option_choice placement_choices[] = {
+    {"any", 0, 0}, {"looped", TPP_PLACEMENT_LOOPED, 0}, {"v", TPP_PLACEMENT_V, 0}, {"free", 0, 1},
+    {NULL, 0, 0},
+};
+
+static const struct option_choice objective_choices[] = {
+    {"span", TPP_OPTIMIZE_SPAN, 0}, {"makespan", TPP_OPTIMIZE_MAKESPAN, 0}, {NULL, 0, 0}};
+
+const struct option_row optimize_options[] = {
+    HEADING("Schedule"),
+    SIZE_ROWS,
+    CHOICE("placement", placement, placement_choices,
+           "where stages lie: looped, v (two on each rank, down and up again), or any: the better"),
+    INT("chunks", chunks, 1, 65536, "looped: pieces of the model on each rank, v (default 1)"),
+    HEADING("Times of a full stage (all chunks of a rank) and micro-batch, in any one unit"),
+    TIME_ROWS,
+    COSTS_ROW,
+    HEADING("Messages"),
+    MESSAGE_ROWS,
+    HEADING("Memory, in any one unit"),
+    REAL("memory-limit", memory_limit, 0, MOST_COST, "of a rank; 0: none"),
+    MEMORY_ROWS,
+    HEADING("Search"),
+    CHOICE("objective", objective, objective_choices,
+           "span: of the rank that takes longest, the time from step to step when ranks do not "
+           "wait for each other between steps; makespan: of all ranks"),
+    REAL("seconds", seconds, 0.001, 1e6, "search at most so long"),
+    INT("evaluations", evaluations, 1, INT32_MAX,
+        "try at most so many orders; with enough --seconds every machine finds the same"),
+    {OPTION_SEED, "seed", "N", "start of the random choices", AT(seed), 0, 0, NULL},
+    HEADING("Output"),
+    FORM_ROWS("print the schedule too: text, csv, json, svg or chrome (with -o: text)"),
+    FLAG("json", json, "print one JSON object"),
+    FLAG("quiet", quiet, "no progress on stderr"),
     PICTURE_ROWS,
     HELP_ROWS,
 };
@@ -67,14 +103,14 @@ struct pipe_config pipe_config_default(void) {
         .optimizer = -1,
         .mem_b = 1,
         .mem_w = -1,
-        .format = FORM_TEXT,
+        .seconds = 1,
     };
 }
 
 static int check_forms(const struct pipe_config *c) {
     if (c->slots && c->format != FORM_CSV) {
         return usage_error("--slots belongs to --format csv, not to %s",
-                           option_choice_name(form_choices, c->format));
+                           c->format ? option_choice_name(form_choices, c->format) : "text");
     }
     if (c->slots && c->messages) {
         return usage_error("--slots and --messages do not go together: messages take no slots; "
@@ -83,11 +119,23 @@ static int check_forms(const struct pipe_config *c) {
     return 0;
 }
 
-int pipe_config_check(const struct pipe_config *c) {
+int pipe_config_check_source(const struct pipe_config *c) {
     if (!c->source) {
         return usage_error("NAME is missing: a built-in order, such as 1f1b, or a file; --help "
                            "lists them");
     }
+    return pipe_config_check(c);
+}
+
+int32_t pipe_config_stages(const struct pipe_config *c) {
+    return c->stages ? c->stages : 4;
+}
+
+int32_t pipe_config_micro(const struct pipe_config *c) {
+    return c->micro ? c->micro : 8;
+}
+
+int pipe_config_check(const struct pipe_config *c) {
     if ((c->bytes >= 0) != (c->bandwidth >= 0)) {
         return usage_error("--%s is missing: a message occupies its link for --bytes divided by "
                            "--bandwidth",

@@ -27,17 +27,31 @@ struct pipe_config {
     double mem_b, mem_w, mem_state;
     const char *costs; /* a JSON file: costs of each stage */
     int32_t messages, slots, format;
-    int32_t json, help;
+    int32_t placement, objective, evaluations; /* evaluations 0: any number */
+    double memory_limit, seconds;
+    uint64_t seed;
+    int32_t json, quiet, help;
     const char *out, *svg, *chrome;
 };
 
 extern const struct option_row schedule_options[];
 extern const struct option_row simulate_options[];
+extern const struct option_row check_options[];
+extern const struct option_row optimize_options[];
+extern const struct option_choice placement_choices[];
+extern const struct option_choice form_choices[];
 
 struct pipe_config pipe_config_default(void);
 
 /* Options that do not go together. Returns 0 or EXIT_USAGE, after one sentence. */
 int pipe_config_check(const struct pipe_config *config);
+
+/* The same for commands that a schedule is named to. */
+int pipe_config_check_source(const struct pipe_config *config);
+
+/* Sizes, with the defaults in the place of those that were not given. */
+int32_t pipe_config_stages(const struct pipe_config *config);
+int32_t pipe_config_micro(const struct pipe_config *config);
 
 /* Time that a message occupies its link. */
 double pipe_config_link(const struct pipe_config *config);

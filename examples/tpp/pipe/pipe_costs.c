@@ -39,21 +39,6 @@ void pipe_costs_set(struct pipe_costs *costs, int list, double *numbers) {
     *field = numbers;
 }
 
-/* Which part of a full stage a virtual stage is: a rank's chunks together are one, but of two
- * directions each chunk is one. */
-static double *shares_of(const struct pipe_source *source) {
-    const tpp_schedule_info *info = &source->info;
-    double *shares = reserve(info->stages, sizeof *shares);
-    for (int32_t rank = 0; rank < info->ranks; rank++) {
-        int32_t chunks = pipe_source_chunks(source, rank);
-        for (int32_t i = 0; i < chunks; i++) {
-            shares[tpp_schedule_stage_of(source->schedule, rank, i)] =
-                (double)info->directions / chunks;
-        }
-    }
-    return shares;
-}
-
 /* What the options give for a full stage, below 0: nothing; and for every message. */
 static void spread(struct pipe_costs *out, const struct pipe_config *c, const double *shares) {
     const double values[COST_LISTS] = {
@@ -80,18 +65,32 @@ static void spread(struct pipe_costs *out, const struct pipe_config *c, const do
     }
 }
 
-int pipe_costs_make(struct pipe_costs *out, const struct pipe_config *c,
-                    const struct pipe_source *source) {
+int pipe_costs_make(struct pipe_costs *out, const struct pipe_config *c, const double *shares,
+                    int32_t stages) {
     memset(out, 0, sizeof *out);
     out->desc.size = sizeof out->desc;
     out->desc.flags = (c->blocking ? TPP_SIM_BLOCKING : 0U) | (c->barrier ? TPP_SIM_BARRIER : 0U) |
                       (c->paper_edges ? TPP_SIM_PAPER_EDGES : 0U);
-    out->desc.stages = source->info.stages;
+    out->desc.stages = stages;
     out->desc.latency = c->p2p;
-    double *shares = shares_of(source);
     spread(out, c, shares);
-    free(shares);
     return c->costs ? costs_file_read(out, c->costs) : 0;
+}
+
+int pipe_costs_of(struct pipe_costs *out, const struct pipe_config *c,
+                  const struct pipe_source *source) {
+    const tpp_schedule_info *info = &source->info;
+    double *shares = reserve(info->stages, sizeof *shares);
+    for (int32_t rank = 0; rank < info->ranks; rank++) {
+        int32_t chunks = pipe_source_chunks(source, rank);
+        for (int32_t i = 0; i < chunks; i++) {
+            shares[tpp_schedule_stage_of(source->schedule, rank, i)] =
+                (double)info->directions / chunks;
+        }
+    }
+    int code = pipe_costs_make(out, c, shares, info->stages);
+    free(shares);
+    return code;
 }
 
 void pipe_costs_free(struct pipe_costs *costs) {

@@ -27,9 +27,15 @@ struct pipe_costs {
     double *lists[COST_LISTS]; /* [stages] each, or NULL; desc has them too */
 };
 
-/* Returns 0, EXIT_USAGE or EXIT_FAILED, after one sentence. */
-int pipe_costs_make(struct pipe_costs *out, const struct pipe_config *config,
-                    const struct pipe_source *source);
+/* Of stages that are these shares of a full one. Returns 0, EXIT_USAGE or EXIT_FAILED, after one
+ * sentence. */
+int pipe_costs_make(struct pipe_costs *out, const struct pipe_config *config, const double *shares,
+                    int32_t stages);
+
+/* Of a schedule's stages: a rank's chunks together are a full stage; of two directions each chunk is
+ * one. Returns as above. */
+int pipe_costs_of(struct pipe_costs *out, const struct pipe_config *config,
+                  const struct pipe_source *source);
 void pipe_costs_free(struct pipe_costs *costs);
 
 /* The field's name in tpp_sim_desc, and in files. */

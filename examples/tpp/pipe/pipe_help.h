@@ -8,6 +8,7 @@
 struct pipe_help {
     const char *head, *tail;
     const struct option_row *options;
+    int names; /* list the built-in orders */
 };
 
 /* Returns 0 or EXIT_FAILED. */

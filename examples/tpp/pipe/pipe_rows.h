@@ -30,6 +30,19 @@
         REAL("ti", ti, 0, MOST_COST, "time of a backward's gradient of the input"),                \
         REAL("tw", tw, 0, MOST_COST, "time of its gradient of the weights")
 
+#define COSTS_ROW                                                                                  \
+    PATH("costs", costs,                                                                           \
+         "JSON object with costs of each stage, in place of these options: see below")
+
+#define P2P_ROW REAL("p2p", p2p, 0, MOST_COST, "time that a message is under way; occupies nobody")
+
+#define MESSAGE_ROWS                                                                               \
+    P2P_ROW,                                                                                       \
+        REAL("link", link, 0, MOST_COST,                                                           \
+             "time that a message occupies its link, or --bytes and --bandwidth"),                 \
+        REAL("bytes", bytes, 0, MOST_COST, "of a message"),                                        \
+        REAL("bandwidth", bandwidth, 0, MOST_COST, "of a link, bytes in a unit of time")
+
 #define MEMORY_ROWS                                                                                \
     REAL("mem-b", mem_b, 0, MOST_COST,                                                             \
          "what a micro-batch of a full stage holds from its forward until the gradient of its "    \
@@ -57,7 +70,5 @@
     ARGUMENT("NAME", source,                                                                       \
              "of a built-in order (listed below, or PyTorch's class), or of a file in text or "    \
              "CSV form, which has its own sizes; -: standard input")
-
-extern const struct option_choice form_choices[];
 
 #endif

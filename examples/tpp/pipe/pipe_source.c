@@ -8,8 +8,9 @@
 
 #include "../reserve.h"
 #include "../say.h"
+#include "pipe_refused.h"
 
-enum { LAST_KIND = 64, NAMES_BYTES = 512, DEFAULT_STAGES = 4, DEFAULT_MICRO = 8 };
+enum { LAST_KIND = 64, NAMES_BYTES = 512 };
 
 /* The orders that there are, with commas. */
 static void list_names(char out[NAMES_BYTES]) {
@@ -39,38 +40,13 @@ void pipe_source_print_names(FILE *out) {
     fputc('\n', out);
 }
 
-/* The library's sentence, with the names that the command line has. */
-static int refused(void) {
-    static const char *const names[][2] = {
-        {"desc.ranks", "--stages"},
-        {"desc.chunks", "--chunks"},
-        {"desc.micros", "--micro"},
-        {"desc.group", "--group"},
-        {"desc.flags = 1 (UNFUSED)", "--split"},
-    };
-    char text[1024] = "";
-    for (const char *rest = tpp_message(); *rest;) {
-        size_t used = strlen(text);
-        size_t i = 0;
-        while (i < sizeof names / sizeof *names &&
-               strncmp(rest, names[i][0], strlen(names[i][0])) != 0) {
-            i++;
-        }
-        int known = i < sizeof names / sizeof *names;
-        snprintf(text + used, sizeof text - used, "%.*s", known ? 16 : 1,
-                 known ? names[i][1] : rest);
-        rest += known ? strlen(names[i][0]) : 1;
-    }
-    return usage_error("%s", text);
-}
-
 static int generate(struct pipe_source *out, const struct pipe_config *c, tpp_schedule_kind kind) {
     tpp_schedule_desc d = {0};
     d.size = sizeof d;
     d.kind = kind;
     d.flags = c->split ? TPP_SCHEDULE_UNFUSED : 0;
-    d.ranks = c->stages ? c->stages : DEFAULT_STAGES;
-    d.micros = c->micro ? c->micro : DEFAULT_MICRO;
+    d.ranks = pipe_config_stages(c);
+    d.micros = pipe_config_micro(c);
     d.chunks = c->chunks;
     d.group = c->group;
     if (c->two_way) {
@@ -79,7 +55,7 @@ static int generate(struct pipe_source *out, const struct pipe_config *c, tpp_sc
     }
     out->name = tpp_schedule_kind_name(kind);
     out->builtin = 1;
-    return tpp_schedule_create(&out->schedule, &d) == TPP_OK ? 0 : refused();
+    return tpp_schedule_create(&out->schedule, &d) == TPP_OK ? 0 : pipe_refused();
 }
 
 /* All bytes of a file; NULL and errno when it cannot be read. */

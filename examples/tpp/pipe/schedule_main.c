@@ -29,12 +29,13 @@ static const struct pipe_help help = {
     "\n"
     "Exit code: 0 done, 1 failed, 2 wrong use.\n",
     schedule_options,
+    1,
 };
 
 static int draw(const struct pipe_config *c, const struct pipe_source *source) {
     struct pipe_costs costs = {0};
     struct pipe_run run = {0};
-    int code = pipe_costs_make(&costs, c, source);
+    int code = pipe_costs_of(&costs, c, source);
     if (code == 0) {
         code = pipe_run_make(&run, source, &costs, 1);
     }
@@ -52,7 +53,7 @@ static int print(const struct pipe_config *c, struct pipe_source *source) {
     if (code == 0 && drawn) {
         return draw(c, source);
     }
-    int32_t form = c->slots ? FORM_SLOTS : c->format;
+    int32_t form = c->slots ? FORM_SLOTS : c->format ? c->format : FORM_TEXT;
     return code ? code : pipe_forms_write(stdout, c->out, form, source, NULL);
 }
 
@@ -62,7 +63,7 @@ int schedule_main(int argc, char **argv) {
     if (code == 0 && config.help) {
         return pipe_help_print(&help);
     }
-    code = code ? code : pipe_config_check(&config);
+    code = code ? code : pipe_config_check_source(&config);
     code = code ? code : output_probe("out", config.out);
     if (code) {
         return code;

@@ -49,13 +49,14 @@ static const struct pipe_help help = {
     "\n"
     "Exit code: 0 done, 1 failed or a wrong schedule, 2 wrong use.\n",
     simulate_options,
+    1,
 };
 
 static int simulate(const struct pipe_config *c, struct pipe_source *source) {
     struct pipe_costs costs = {0};
     struct pipe_run run = {0};
     int code = pipe_source_finish(source);
-    code = code ? code : pipe_costs_make(&costs, c, source);
+    code = code ? code : pipe_costs_of(&costs, c, source);
     code = code ? code : pipe_run_make(&run, source, &costs, c->svg || c->chrome);
     code = code ? code : pipe_forms_draw(c, source, &run);
     if (code == 0 && c->json) {
@@ -74,7 +75,7 @@ int simulate_main(int argc, char **argv) {
     if (code == 0 && config.help) {
         return pipe_help_print(&help);
     }
-    code = code ? code : pipe_config_check(&config);
+    code = code ? code : pipe_config_check_source(&config);
     code = code ? code : output_probe("svg", config.svg);
     code = code ? code : output_probe("chrome", config.chrome);
     if (code) {

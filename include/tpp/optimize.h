@@ -35,9 +35,10 @@
  *
  * The bound rests on what no order can avoid: a rank's work; the wait for the first gradient to come
  * back, in which only as many forwards fit as the memory holds; the same for the last one at the
- * end; and that all forwards and input gradients of a later rank lie between the first forward and
- * the last gradient of an earlier one. A bound equal to the cost is a proof that the schedule is
- * best. Ranks work at most one action at a time, and each starts its actions as early as it can.
+ * end; the memory that each micro-batch holds times the time that it holds it; and that all forwards
+ * and input gradients of a later rank lie between the first forward and the last gradient of an
+ * earlier one. A bound equal to the cost is a proof that the schedule is best. Ranks do one action at
+ * a time, and each starts its actions as early as it can.
  *
  * Results depend on the description, the seed and the number of evaluations alone; where time ends
  * the search, a faster machine may thus find a better schedule. For the same one everywhere, set

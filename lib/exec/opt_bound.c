@@ -160,11 +160,27 @@ static double end_after_forwards(const tpp__opt *o, int32_t r, int32_t q) {
     return end + time_of(o, TPP__OPT_I, low) + time_of(o, TPP__OPT_W, low);
 }
 
+/* Each micro-batch holds memory at least from the start of its F until its gradient is back and its
+ * I is done, and a part of it while W runs: memory times time, which the limit times the span of the
+ * rank must cover. */
+static double filled_memory(const tpp__opt *o, int32_t r) {
+    double room = o->limit - o->state[r], volume = 0;
+    if (!isfinite(room) || room <= 0)
+        return 0;
+    for (int32_t c = 0; c < o->chunks; c++) {
+        int32_t s = o->stage_at[r * o->chunks + c];
+        volume += o->hold[s] * (round_trip(o, s, s) + time_of(o, TPP__OPT_I, s)) +
+                  o->hold_weight[s] * time_of(o, TPP__OPT_W, s);
+    }
+    return o->micros * volume / room;
+}
+
 double tpp__opt_bound(tpp__opt *o) {
     double bound = 0;
     for (int32_t r = 0; r < o->ranks; r++) {
         o->busy[r] = o->micros * work_of(o, r, true) + idle_after(o, r);
         double end = o->head[r] + o->micros * work_of(o, r, true) + idle_of(o, r);
+        end = fmax(end, o->head[r] + filled_memory(o, r));
         for (int32_t q = 0; q < o->ranks; q++) {
             if (q >= r)
                 end = fmax(end, end_after(o, r, q));

@@ -184,6 +184,19 @@ static tpp_status backward(void *ctx, const tpp_stage_call *call) {
     return status != TPP_OK || side->drained ? status : worker_ops()->backward(side->worker, call);
 }
 
+static tpp_status backward_input(void *ctx, const tpp_stage_call *call) {
+    struct early_side *side = ctx;
+    tpp_status status = side->pending ? early_side_settle(side) : TPP_OK;
+    return status != TPP_OK || side->drained ? status
+                                             : worker_ops()->backward_input(side->worker, call);
+}
+
+/* Never the first of a run. */
+static tpp_status backward_weight(void *ctx, const tpp_stage_call *call) {
+    const struct early_side *side = ctx;
+    return side->drained ? TPP_OK : worker_ops()->backward_weight(side->worker, call);
+}
+
 static void enter(void *ctx) {
     const struct early_side *side = ctx;
     worker_ops()->enter(side->worker);
@@ -204,6 +217,8 @@ const tpp_stage_ops *early_side_ops(void) {
         .size = sizeof ops,
         .forward = forward,
         .backward = backward,
+        .backward_input = backward_input,
+        .backward_weight = backward_weight,
         .enter = enter,
         .leave = leave,
         .abort = stop,

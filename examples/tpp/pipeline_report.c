@@ -6,15 +6,17 @@
 
 /* The most micro-batches that a rank should hold. */
 static void print_peak_rule(FILE *out, const struct training *t) {
-    static const char *const rules[] = {
-        [TPP_SCHEDULE_GPIPE] = "gpipe: all micro-batches",
-        [TPP_SCHEDULE_1F1B] = "1f1b: min(pp - rank, micro-batches)",
-        [TPP_SCHEDULE_INTERLEAVED] = "interleaved: from its order of actions",
-    };
+    const char *rule = "from its order of actions";
+    if (t->config->schedule == TPP_SCHEDULE_GPIPE) {
+        rule = "all micro-batches";
+    } else if (t->config->schedule == TPP_SCHEDULE_1F1B) {
+        rule = "min(pp - rank, micro-batches)";
+    }
     fprintf(out,
-            "  In flight: most %s that a rank holds between forward and backward; rule of\n  %s.\n",
+            "  In flight: most %s that a rank holds between forward and backward; rule of\n"
+            "  %s: %s.\n",
             t->config->chunks > 1 ? "micro-batches, per chunk," : "micro-batches",
-            rules[t->config->schedule]);
+            option_choice_name(schedule_choices, t->config->schedule), rule);
 }
 
 static int32_t peak_rule(const struct team *team, int32_t rank, const int32_t *peaks) {
@@ -69,7 +71,7 @@ void pipeline_print(FILE *out, const struct training *t) {
             "  bubble: idle share of the whole step, mean over ranks: simulated %.1f %%, measured "
             "%.1f %%",
             1e2 * m->bubble_simulated, 1e2 * m->bubble);
-    fprintf(out, " (equal stages: %.1f %%)\n", 1e2 * measure_ideal_bubble(&t->split));
+    fprintf(out, " (equal stages: %.1f %%)\n", 1e2 * m->bubble_equal);
     fprintf(out, "  pipeline time of a step: simulated %.1f ms, measured %.1f ms\n",
             1e3 * m->makespan_simulated, 1e3 * m->makespan);
     fprintf(out,

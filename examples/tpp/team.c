@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "rank_executors.h"
 #include "reserve.h"
 #include "say.h"
 
@@ -19,7 +20,15 @@ static tpp_status make_schedule(struct team *team) {
     d.ranks = team->layout.pp;
     d.chunks = team->layout.chunks;
     d.micros = team->config->micros;
-    return tpp_schedule_make(&team->schedule, &d);
+    tpp_schedule_info info = {0};
+    info.size = sizeof info;
+    tpp_status status = tpp_schedule_make(&team->schedule, &d);
+    if (status == TPP_OK) {
+        status = tpp_schedule_query(team->schedule, &info);
+    }
+    team->stages = info.depth;
+    team->directions = info.directions;
+    return status;
 }
 
 /* `groups` groups of `size` ranks. A group of one needs no comm. */
@@ -51,6 +60,9 @@ static tpp_status make_executor(struct team *team) {
     if (team->layout.executor == EXECUTOR_SERIAL) {
         return tpp_executor_serial_create(&team->executor, team->layout.tp, NULL);
     }
+    if (team->layout.executor == EXECUTOR_DISTRIBUTED) {
+        return rank_executors_create(&team->executor, team->layout.pp, team->layout.tp);
+    }
     return tpp_executor_threads_create(&team->executor, team->layout.pp, team->layout.tp, NULL);
 }
 
@@ -62,7 +74,7 @@ static tpp_status make_run(struct team *team) {
     run->lanes = team->layout.tp;
     run->message_dtype = team->config->dtype;
     run->message_count = train_config_rows(team->config, team->layout.tp) * team->config->hidden;
-    tpp_status status = tpp_run_query(run, &run->memory_bytes);
+    tpp_status status = tpp_executor_query(team->executor, run, &run->memory_bytes);
     if (status == TPP_OK) {
         run->memory = reserve(run->memory_bytes, 1);
     }
@@ -73,8 +85,10 @@ static tpp_status make_run(struct team *team) {
 static void number_params(struct team *team) {
     for (int32_t stage = 0; stage < team->stages; stage++) {
         int32_t count = 0;
-        for (int32_t lane = 0; lane < team->layout.tp; lane++) {
-            struct piece *piece = (struct piece *)team_stage_piece(team, stage, lane);
+        for (int32_t i = 0; i < team->directions * team->layout.tp; i++) {
+            int32_t virtual_stage = stage + i / team->layout.tp * team->stages;
+            struct piece *piece =
+                (struct piece *)team_stage_piece(team, virtual_stage, i % team->layout.tp);
             piece->first = team->params;
             count = piece->count;
         }
@@ -94,11 +108,11 @@ int team_create(struct team *team, const struct train_config *config, const stru
     memset(team, 0, sizeof *team);
     team->config = config;
     team->layout = *layout;
-    team->stages = layout->pp * layout->chunks;
     team->tensor = reserve(ranks, sizeof *team->tensor);
     team->pipeline = reserve(ranks, sizeof *team->pipeline);
     team->workers = reserve(ranks, sizeof *team->workers);
     team->ranks = reserve(ranks, sizeof *team->ranks);
+    team->micro_losses = reserve(config->micros, sizeof *team->micro_losses);
     if (make_schedule(team) != TPP_OK) {
         return library_error("make the schedule");
     }
@@ -141,13 +155,16 @@ static tpp_status set_data(struct team *team, const int32_t *ids, const int32_t 
 }
 
 double team_loss(const struct team *team, const double **micro_losses) {
-    int32_t rank = tpp_schedule_rank_of(team->schedule, team->stages - 1);
-    const double *sums = tpp_stage_losses(team->workers[rank * team->layout.tp].stage);
+    int32_t half = (team->config->micros + 1) / 2; /* of the first of two directions */
     double sum = 0;
     for (int32_t i = 0; i < team->config->micros; i++) {
-        sum += sums[i];
+        int32_t direction = team->directions > 1 && i >= half;
+        int32_t last = (direction + 1) * team->stages - 1;
+        int32_t rank = tpp_schedule_rank_of(team->schedule, last);
+        team->micro_losses[i] = tpp_stage_losses(team->workers[rank * team->layout.tp].stage)[i];
+        sum += team->micro_losses[i];
     }
-    *micro_losses = sums;
+    *micro_losses = team->micro_losses;
     return sum / ((double)team->config->batch * team->config->seq);
 }
 
@@ -207,6 +224,7 @@ void team_destroy(struct team *team) {
     free(team->workers);
     free(team->ranks);
     free(team->squares);
+    free(team->micro_losses);
     free(team->run.memory);
     memset(team, 0, sizeof *team);
 }

@@ -18,10 +18,11 @@ struct layout {
 struct team {
     const struct train_config *config;
     struct layout layout;
-    int32_t stages; /* pp * chunks */
-    int32_t params; /* of the whole model */
-    int32_t blocks; /* of each parameter */
-    int64_t steps;  /* done */
+    int32_t stages;     /* of the model; virtual stages are `directions` times as many */
+    int32_t directions; /* 2: the model stands twice */
+    int32_t params;     /* of the whole model */
+    int32_t blocks;     /* of each parameter */
+    int64_t steps;      /* done */
     tpp_schedule *schedule;
     tpp_comm **tensor;      /* [pp][tp] */
     tpp_comm **pipeline;    /* [tp][pp] */
@@ -30,7 +31,8 @@ struct team {
     tpp_executor *executor;
     tpp_run run;
     struct sampler sampler;
-    double *squares; /* [params][blocks]: of the step's gradients */
+    double *squares;      /* [params][blocks]: of the step's gradients */
+    double *micro_losses; /* [micros]: of the last step */
 };
 
 /* What a step came to. */
@@ -59,7 +61,8 @@ double team_loss(const struct team *team, const double **micro_losses);
 /* The piece that holds a parameter of the whole model, on a lane. */
 const struct piece *team_piece(const struct team *team, int32_t param, int32_t lane);
 
-/* The piece that is a virtual stage, on a lane. */
+/* The piece that is a virtual stage, on a lane: 0 .. stages - 1, and with two directions as many more,
+ * which are the same stages of the model. */
 const struct piece *team_stage_piece(const struct team *team, int32_t stage, int32_t lane);
 
 void team_destroy(struct team *team);

@@ -107,25 +107,55 @@ static int check_tensor_parallel(const struct train_config *c) {
     return check_pieces(c);
 }
 
+/* Into how many stages the schedule cuts the model. */
+static int check_schedule(const struct train_config *c, int32_t *stages) {
+    const char *name = option_choice_name(schedule_choices, c->schedule);
+    tpp_schedule_desc d = {0};
+    d.size = sizeof d;
+    d.kind = c->schedule;
+    d.ranks = c->pp;
+    d.chunks = c->chunks;
+    d.micros = c->micros;
+    tpp_schedule *schedule = NULL;
+    tpp_schedule_info info = {0};
+    info.size = sizeof info;
+    tpp_status status = tpp_schedule_create(&schedule, &d);
+    if (status == TPP_ERR_INVALID && c->chunks > 1) {
+        return usage_error(
+            "--chunks %" PRId32
+            " needs --schedule interleaved, bfs or zb-interleaved; --schedule %s has a "
+            "number of its own: leave --chunks out",
+            c->chunks, name);
+    }
+    if (status == TPP_OK) {
+        status = tpp_schedule_query(schedule, &info);
+    }
+    tpp_schedule_destroy(schedule);
+    *stages = info.depth;
+    if (info.directions > 1 && c->early) {
+        return usage_error("--early-step does not go with --schedule %s: each rank waits for the "
+                           "gradients of its mirror before it steps",
+                           name);
+    }
+    return status == TPP_OK ? 0 : usage_error("--schedule %s: %s", name, tpp_message());
+}
+
 static int check_pipeline(const struct train_config *c) {
-    int64_t stages = (int64_t)c->pp * c->chunks;
+    int32_t stages = 0;
     if ((int64_t)c->tp * c->pp > MOST_RANKS) {
         return usage_error("--tp %" PRId32 " times --pp %" PRId32 " is %" PRId64
                            " ranks; accepted: at most %d",
                            c->tp, c->pp, (int64_t)c->tp * c->pp, MOST_RANKS);
     }
-    if (c->chunks > 1 && c->schedule != TPP_SCHEDULE_INTERLEAVED) {
-        return usage_error("--chunks %" PRId32
-                           " needs --schedule interleaved; --schedule %s accepts --chunks 1 only",
-                           c->chunks, option_choice_name(schedule_choices, c->schedule));
+    int code = check_schedule(c, &stages);
+    if (code == 0 && c->layers < stages) {
+        return usage_error("--layers %" PRId32 " is less than the %" PRId32
+                           " stages of --schedule %s with --pp %" PRId32 " and --chunks %" PRId32
+                           ", and every stage needs a layer; accepted: %" PRId32 " or more",
+                           c->layers, stages, option_choice_name(schedule_choices, c->schedule),
+                           c->pp, c->chunks, stages);
     }
-    if (c->layers < stages) {
-        return usage_error("--layers %" PRId32 " is less than --pp %" PRId32
-                           " times --chunks %" PRId32
-                           ", and every stage needs a layer; accepted: %" PRId64 " or more",
-                           c->layers, c->pp, c->chunks, stages);
-    }
-    return 0;
+    return code;
 }
 
 /* Whether two paths name one file, or would when it is written. Devices may be shared. */

@@ -7,13 +7,32 @@ const struct option_choice schedule_choices[] = {
     {"gpipe", TPP_SCHEDULE_GPIPE, 0},
     {"1f1b", TPP_SCHEDULE_1F1B, 0},
     {"interleaved", TPP_SCHEDULE_INTERLEAVED, 0},
+    {"bfs", TPP_SCHEDULE_BFS, 0},
+    {"zb-h1", TPP_SCHEDULE_ZB_H1, 0},
+    {"zb-h2", TPP_SCHEDULE_ZB_H2, 0},
+    {"zb-interleaved", TPP_SCHEDULE_ZB_INTERLEAVED, 0},
+    {"zb-v", TPP_SCHEDULE_ZB_V, 0},
+    {"v-half", TPP_SCHEDULE_V_HALF, 0},
+    {"v-min", TPP_SCHEDULE_V_MIN, 0},
+    {"v-1f1b", TPP_SCHEDULE_V_1F1B, 0},
+    {"dualpipe", TPP_SCHEDULE_DUALPIPE, 0},
+    {"dualpipev", TPP_SCHEDULE_DUALPIPEV, 0},
+    {"eager-1f1b", TPP_SCHEDULE_EAGER_1F1B, 0},
     {"Interleaved1F1B", TPP_SCHEDULE_INTERLEAVED, 1},
+    {"ScheduleGPipe", TPP_SCHEDULE_GPIPE, 1},
+    {"Schedule1F1B", TPP_SCHEDULE_1F1B, 1},
+    {"ScheduleInterleaved1F1B", TPP_SCHEDULE_INTERLEAVED, 1},
+    {"ScheduleLoopedBFS", TPP_SCHEDULE_BFS, 1},
+    {"ScheduleInterleavedZeroBubble", TPP_SCHEDULE_ZB_INTERLEAVED, 1},
+    {"ScheduleZBVZeroBubble", TPP_SCHEDULE_ZB_V, 1},
+    {"ScheduleDualPipeV", TPP_SCHEDULE_DUALPIPEV, 1},
     {NULL, 0, 0},
 };
 
 const struct option_choice executor_choices[] = {
     {"threads", EXECUTOR_THREADS, 0},
     {"serial", EXECUTOR_SERIAL, 0},
+    {"distributed", EXECUTOR_DISTRIBUTED, 0},
     {NULL, 0, 0},
 };
 
@@ -112,10 +131,17 @@ const struct option_row train_options[] = {
     INT("tp", tp, 1, 256, "tensor-parallel ranks: every layer is cut into so many pieces"),
     INT("pp", pp, 1, 256, "pipeline ranks: the layers are dealt out to so many"),
     INT("chunks", chunks, 1, 256,
-        "pieces of the model on every pipeline rank, more than 1 only with --schedule interleaved"),
-    CHOICE("schedule", schedule, schedule_choices, "gpipe, 1f1b or interleaved"),
+        "pieces of the model on every pipeline rank, more than 1 only with --schedule interleaved, "
+        "bfs "
+        "or zb-interleaved; the v-kinds and dualpipe always have 2"),
+    CHOICE(
+        "schedule", schedule, schedule_choices,
+        "gpipe, 1f1b, interleaved, bfs, eager-1f1b; backward in halves: zb-h1, zb-h2, "
+        "zb-interleaved, zb-v, v-half, v-min; v-1f1b; dualpipev; dualpipe (the model stands twice, "
+        "in both directions)"),
     CHOICE("executor", executor, executor_choices,
-           "threads: all ranks at once; serial: the pipeline ranks take turns"),
+           "threads: all ranks at once; serial: the pipeline ranks take turns; distributed: an "
+           "executor for every pipeline rank, as in processes"),
     INT("blocks", blocks, 0, 1024,
         "a power of two: every --tp and --pp that it allows gives the same bits; 0: fastest, last "
         "bits differ"),
@@ -195,9 +221,29 @@ int32_t train_config_width(const struct train_config *config) {
     return config->dtype == TPP_F64 ? 8 : config->dtype == TPP_BF16 ? 2 : 4;
 }
 
+/* What the schedule has when nothing else is asked for. */
+static int32_t own_chunks(const struct train_config *config) {
+    tpp_schedule_desc d = {0};
+    d.size = sizeof d;
+    d.kind = config->schedule;
+    d.ranks = config->pp;
+    d.micros = 1;
+    tpp_schedule *schedule = NULL;
+    tpp_schedule_info info = {0};
+    info.size = sizeof info;
+    if (tpp_schedule_create(&schedule, &d) == TPP_OK) {
+        tpp_schedule_query(schedule, &info);
+    }
+    tpp_schedule_destroy(schedule);
+    return info.chunks > 1 ? info.chunks : 1;
+}
+
 void train_config_complete(struct train_config *config) {
     if (config->min_rate < 0) {
         config->min_rate = config->rate / 10;
+    }
+    if (config->chunks == 1) {
+        config->chunks = own_chunks(config);
     }
     if (config->warmup < 0) {
         int32_t tenth = config->steps / 10 > LEAST_WARMUP ? config->steps / 10 : LEAST_WARMUP;

@@ -9,7 +9,7 @@
 
 enum { VOCAB = 256 }; /* bytes; a model from a file may have more */
 
-enum { EXECUTOR_THREADS = 1, EXECUTOR_SERIAL = 2 };
+enum { EXECUTOR_THREADS = 1, EXECUTOR_SERIAL = 2, EXECUTOR_DISTRIBUTED = 3 };
 
 /* What `tpp train` was asked to do. */
 struct train_config {

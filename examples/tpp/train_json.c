@@ -169,7 +169,7 @@ static void write_pipeline(struct json *j, const struct training *t) {
     json_int(j, "measured_steps", m->steps);
     json_real(j, "bubble_share_measured", m->bubble);
     json_real(j, "bubble_share_simulated", m->bubble_simulated);
-    json_real(j, "bubble_share_equal_stages", measure_ideal_bubble(&t->split));
+    json_real(j, "bubble_share_equal_stages", m->bubble_equal);
     json_real(j, "step_measured_s", m->makespan);
     json_real(j, "step_simulated_s", m->makespan_simulated);
     write_numbers(j, "forward_s", m->forward, m->stages);

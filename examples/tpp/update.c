@@ -2,8 +2,10 @@
 #include "update.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "reserve.h"
 #include "team.h"
 
 static const double BETA1 = 0.9;
@@ -60,19 +62,39 @@ static tpp_status squares(void *arg, int32_t rank, int32_t lane) {
     return update_squares(worker_of(arg, rank, lane));
 }
 
-/* The two copies of a tied table: all ranks are threads of this process, so that one of them can
- * reach both. */
+/* All ranks are threads of this process, so that one of them can reach the gradients of all. */
+
+/* Of two directions, each stage of the model has the sum. */
+static tpp_status sum_mirrors(void *arg, int32_t rank, int32_t lane) {
+    const struct job *job = arg;
+    int32_t ranks = job->team->layout.pp;
+    if (rank > 0) {
+        return TPP_OK;
+    }
+    tpp_stage **stages = reserve(ranks, sizeof(tpp_stage *));
+    for (int32_t r = 0; r < ranks; r++) {
+        stages[r] = worker_of(job, r, lane)->stage;
+    }
+    tpp_status status = tpp_stage_sum_mirrors(stages, ranks, job->team->schedule, NULL, NULL, 0);
+    free(stages);
+    return status;
+}
+
+/* The two copies of a tied table, of each direction. */
 static tpp_status sum_tied(void *arg, int32_t rank, int32_t lane) {
     const struct job *job = arg;
-    const struct piece *ends[2] = {team_stage_piece(job->team, 0, lane),
-                                   team_stage_piece(job->team, job->team->stages - 1, lane)};
-    const tpp_layer *layers[2] = {ends[0]->layer, ends[1]->layer};
-    void *grads[2] = {ends[0]->grads, ends[1]->grads};
-    int32_t count = job->team->stages > 1 ? 2 : 1;
-    void *scratch = ends[0]->tied;
-    return rank > 0
-               ? TPP_OK
-               : tpp_layer_sum_tied(layers, grads, count, NULL, scratch, 2 * ends[0]->tied_bytes);
+    int32_t stages = job->team->stages;
+    tpp_status status = TPP_OK;
+    for (int32_t d = 0; d < job->team->directions && rank == 0 && status == TPP_OK; d++) {
+        const struct piece *ends[2] = {team_stage_piece(job->team, d * stages, lane),
+                                       team_stage_piece(job->team, (d + 1) * stages - 1, lane)};
+        const tpp_layer *layers[2] = {ends[0]->layer, ends[1]->layer};
+        void *grads[2] = {ends[0]->grads, ends[1]->grads};
+        int32_t count = stages > 1 ? 2 : 1;
+        status =
+            tpp_layer_sum_tied(layers, grads, count, NULL, ends[0]->tied, 2 * ends[0]->tied_bytes);
+    }
+    return status;
 }
 
 tpp_status update_tied(struct team *team, tpp_executor *executor) {
@@ -97,10 +119,14 @@ static tpp_status move(void *arg, int32_t rank, int32_t lane) {
     return status;
 }
 
-/* Every number is known to one rank, the others hold 0: putting them in one place is exact. */
+/* Every number is known to one rank, the others hold 0: putting them in one place is exact. Of two
+ * directions the first one counts. */
 static void place(struct team *team, const struct worker *worker) {
     for (int32_t c = 0; c < worker->chunks; c++) {
         const struct piece *piece = &worker->pieces[c];
+        if (piece->stage >= team->stages) {
+            continue;
+        }
         double *out = team->squares + (int64_t)piece->first * team->blocks;
         for (int64_t i = 0; i < (int64_t)piece->count * team->blocks; i++) {
             out[i] += piece->squares[i];
@@ -124,7 +150,13 @@ tpp_status update(struct team *team, double rate, double *norm) {
     int32_t lanes = team->layout.tp;
     tpp_verdict verdict = {0};
     verdict.size = sizeof verdict;
-    tpp_status status = update_tied(team, team->executor);
+    tpp_status status = TPP_OK;
+    if (team->directions > 1) {
+        status = tpp_executor_each(team->executor, ranks, lanes, sum_mirrors, &job);
+    }
+    if (status == TPP_OK) {
+        status = update_tied(team, team->executor);
+    }
     if (status == TPP_OK) {
         status = tpp_executor_each(team->executor, ranks, lanes, squares, &job);
     }

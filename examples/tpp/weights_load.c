@@ -35,7 +35,7 @@ static int check_sizes(const tpp_weights *weights, const struct team *team, cons
 /* Every rank's own parts. */
 static tpp_status load_parts(const tpp_weights *weights, const struct team *team) {
     tpp_status status = TPP_OK;
-    for (int32_t stage = 0; stage < team->stages; stage++) {
+    for (int32_t stage = 0; stage < team->directions * team->stages; stage++) {
         for (int32_t lane = 0; lane < team->layout.tp && status == TPP_OK; lane++) {
             const struct piece *piece = team_stage_piece(team, stage, lane);
             status = tpp_weights_load(weights, team->config->family, piece->layer,

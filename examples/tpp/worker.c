@@ -12,8 +12,8 @@ static tpp_status make_piece(struct piece *piece, const struct worker_place *pla
     schedule.size = sizeof schedule;
     tpp_status status = tpp_schedule_query(place->schedule, &schedule);
     if (status == TPP_OK) {
-        status =
-            gpt_stage_create(&piece->layer, place->config, tensor, schedule.stages, piece->stage);
+        status = gpt_stage_create(&piece->layer, place->config, tensor, schedule.depth,
+                                  piece->stage % schedule.depth);
     }
     tpp_layer_info info = {0};
     info.size = sizeof info;
@@ -29,6 +29,10 @@ static tpp_status make_piece(struct piece *piece, const struct worker_place *pla
     piece->params = reserve(info.state_bytes, 1);
     piece->grads = reserve(info.grad_bytes, 1);
     piece->moments = reserve(info.moments_bytes, 1);
+    /* With two directions these halves are added up on two ranks anyway. */
+    if (place->config->blocks > 0 && schedule.directions == 1) {
+        piece->late = reserve(info.grad_bytes, 1);
+    }
     piece->count = info.params;
     piece->squares = reserve((int64_t)info.params * info.blocks, sizeof *piece->squares);
     piece->copies = reserve(info.copies_bytes, 1);
@@ -46,19 +50,23 @@ static tpp_status make_stage(struct worker *worker, const struct worker_place *p
     const tpp_layer **layers = reserve(worker->chunks, sizeof *layers);
     const void **params = reserve(worker->chunks, sizeof *params);
     void **grads = reserve(worker->chunks, sizeof *grads);
+    void **late = reserve(worker->chunks, sizeof *late);
     for (int32_t c = 0; c < worker->chunks; c++) {
         layers[c] = worker->pieces[c].layer;
         params[c] = worker->pieces[c].params;
         grads[c] = worker->pieces[c].grads;
+        late[c] = worker->pieces[c].late;
     }
     tpp_stage_desc d = {0};
     d.size = sizeof d;
     d.layers = layers;
     d.params = params;
     d.grads = grads;
+    d.late_grads = late;
     d.chunks = worker->chunks;
     d.micros = place->config->micros;
     d.slots = schedule.slots;
+    d.halves = schedule.halves;
     d.batch = place->config->batch / place->config->micros;
     d.seq = place->config->seq;
     /* The mean over the bytes of the whole step, whatever the number of micro-batches. */
@@ -70,6 +78,7 @@ static tpp_status make_stage(struct worker *worker, const struct worker_place *p
     free(layers);
     free(params);
     free(grads);
+    free(late);
     return status;
 }
 
@@ -107,6 +116,7 @@ void worker_destroy(struct worker *worker) {
         tpp_layer_destroy(piece->layer);
         free(piece->params);
         free(piece->grads);
+        free(piece->late);
         free(piece->moments);
         free(piece->squares);
         free(piece->copies);
@@ -157,6 +167,20 @@ static tpp_status backward(void *ctx, const tpp_stage_call *call) {
     return status;
 }
 
+static tpp_status backward_input(void *ctx, const tpp_stage_call *call) {
+    struct worker *worker = ctx;
+    tpp_comm_count before = collectives(worker);
+    tpp_status status = tpp_stage_ops_get()->backward_input(worker->stage, call);
+    note(&worker->pieces[call->chunk].backward, worker, &before);
+    return status;
+}
+
+/* Reduces nothing. */
+static tpp_status backward_weight(void *ctx, const tpp_stage_call *call) {
+    const struct worker *worker = ctx;
+    return tpp_stage_ops_get()->backward_weight(worker->stage, call);
+}
+
 static void enter(void *ctx) {
     const struct worker *worker = ctx;
     if (tpp_stage_ops_get()->enter) {
@@ -164,8 +188,10 @@ static void enter(void *ctx) {
     }
 }
 
+/* The step's last action is done: both halves of the micro-batches have their gradients. */
 static void leave(void *ctx) {
     const struct worker *worker = ctx;
+    tpp_stage_join_grads(worker->stage);
     if (tpp_stage_ops_get()->leave) {
         tpp_stage_ops_get()->leave(worker->stage);
     }
@@ -183,6 +209,8 @@ const tpp_stage_ops *worker_ops(void) {
         .size = sizeof ops,
         .forward = forward,
         .backward = backward,
+        .backward_input = backward_input,
+        .backward_weight = backward_weight,
         .enter = enter,
         .leave = leave,
         .abort = stop,

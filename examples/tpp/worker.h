@@ -16,9 +16,10 @@ struct traffic {
 struct piece {
     tpp_layer *layer;
     void *params, *grads, *moments;
+    void *late; /* gradients of the second half of the micro-batches until the step ends; or NULL */
     int64_t grad_bytes;
-    int64_t undo_bytes; /* to take a step back */
-    int32_t stage;
+    int64_t undo_bytes;   /* to take a step back */
+    int32_t stage;        /* virtual */
     int32_t first, count; /* its parameters' numbers in the whole model */
     double *squares;      /* [count * blocks]: of the gradients */
     void *copies;         /* memory to sum copied K/V heads in */

@@ -192,7 +192,7 @@ typedef struct tpp_run_report {
      * zero-bubble papers count; 0 when nothing ran */
     double period;
     /** caller's arrays [ranks * lanes]: when the row began its first action, and ended its last one
-     * or its optimizer step; both 0 of a row without any; NULL: not wanted */
+     * or its optimizer step, by the clock of traces; both 0 of a row without any; NULL: not wanted */
     double *row_first;
     double *row_last;
 } tpp_run_report;

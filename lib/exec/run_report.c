@@ -39,7 +39,8 @@ void tpp__run_note(const tpp_run *run, int32_t row, int32_t depth, const tpp_act
                   &event); /* cannot fail: the rows were checked, a full one is not an error */
 }
 
-void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count) {
+void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count,
+                          double origin) {
     double first = HUGE_VAL, last = -HUGE_VAL;
     for (int32_t r = 0; r < count; r++) {
         if (rows[r].first > rows[r].last)
@@ -64,8 +65,8 @@ void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int3
         if (report->row_memory)
             report->row_memory[r] = rows[r].held_peak;
         if (report->row_first)
-            report->row_first[r] = ran ? rows[r].first : 0;
+            report->row_first[r] = ran ? rows[r].first - origin : 0;
         if (report->row_last)
-            report->row_last[r] = ran ? rows[r].last : 0;
+            report->row_last[r] = ran ? rows[r].last - origin : 0;
     }
 }

@@ -48,7 +48,8 @@ void tpp__run_row_passed(tpp__run_row *row, const tpp_schedule *schedule, int32_
 void tpp__run_note(const tpp_run *run, int32_t row, int32_t depth, const tpp_action *action,
                    double start, double end);
 
-/* Times and peaks of all rows into the report. */
-void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count);
+/* Times and peaks of all rows into the report; moments count from `origin`. */
+void tpp__run_report_fill(tpp_run_report *report, const tpp__run_row *rows, int32_t count,
+                          double origin);
 
 #endif

@@ -55,7 +55,7 @@ static tpp_status run(void *ctx, const tpp_run *given, tpp_run_report *report) {
     tpp__sim_cut(&s, &arena, &info);
     tpp__sim_begin(&s);
     tpp__sim_walk(&s);
-    tpp__run_report_fill(report, s.row, info.ranks);
+    tpp__run_report_fill(report, s.row, info.ranks, 0);
     if (s.sim->flags & TPP_SIM_BARRIER)
         report->period = report->makespan;
     status = check_done(&s);

@@ -121,7 +121,7 @@ static void name_action(const tpp__walk_failure *failure, char *out, size_t byte
 
 tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report) {
     tpp__walk_failure *failure = &walk->failure;
-    tpp__run_report_fill(report, walk->row, walk->rows);
+    tpp__run_report_fill(report, walk->row, walk->rows, walk->origin);
     if (!atomic_load(&failure->happened))
         return TPP_OK;
     report->failed_rank = failure->rank;

@@ -13,7 +13,8 @@ import unittest
 from train_run import TEXT, TINY, TPP, arguments, bits, run, train
 
 LAYOUTS = [{}, {'tp': 4}, {'pp': 2, 'tp': 2}, {'pp': 4}, {'pp': 4, 'schedule': 'gpipe'}, {'pp': 8, 'micro_batches': 2},
-           {'pp': 2, 'chunks': 3, 'schedule': 'interleaved'}]
+           {'pp': 2, 'chunks': 3, 'schedule': 'interleaved'}, {'pp': 4, 'schedule': 'zb-h2'},
+           {'pp': 2, 'schedule': 'zb-v'}]
 EXECUTORS = ('threads', 'serial')
 
 
@@ -57,7 +58,7 @@ class SameBits(unittest.TestCase):
         """What else happens between backward and step: tied tables, copied heads; what else a step remembers."""
         for kind in ({'tied': True}, {'kv_heads': 1, 'dropout': 0.2}, {'dtype': 'bfloat16', 'tied': True},
                      {'dtype': 'float64', 'family': 'llama'}, {'sequence_parallel': True, 'seq': 15}):
-            self.check(steps=30, layouts=[LAYOUTS[2], LAYOUTS[6]], **kind)
+            self.check(steps=30, layouts=[LAYOUTS[2], LAYOUTS[6], LAYOUTS[8]], **kind)
 
     def test_beside_the_unsplit_model(self):
         result = early(tp=2, pp=2, steps=30, compare=True)

@@ -59,6 +59,10 @@ WRONG = [
     ('--pp=9', ['--layers 8', '--pp 9']),
     ('--pp=4 --chunks=3 --schedule=interleaved', ['--layers 8', '--pp 4', '--chunks 3', '12']),
     ('--chunks=2', ['--chunks 2', 'interleaved', '1f1b']),
+    ('--chunks=3 --schedule=zb-v', ['--chunks 3', 'interleaved, bfs or zb-interleaved', 'zb-v']),
+    ('--pp=5 --schedule=v-min', ['--layers 8', '10 stages', 'v-min', '--pp 5', '10 or more']),
+    ('--schedule=dualpipe --early-step', ['--early-step', 'dualpipe']),
+    ('--pp=9 --schedule=dualpipe', ['--layers 8', '9 stages', 'dualpipe', '9 or more']),
     ('--heads=32 --tp=32 --layers=256 --pp=16', ['--tp 32', '--pp 16', '256']),
     ('--seq=200000', ['--seq 200000', 'kjv_excerpt.txt', '100719']),
     ('--gantt=/does/not/exist/g.svg', ['--gantt /does/not/exist/g.svg', 'No such file']),
@@ -132,8 +136,10 @@ class Words(unittest.TestCase):
 
     def test_names_of_schedules(self):
         for name, short in (('GPipe', 'gpipe'), ('1F1B', '1f1b'), ('Interleaved1F1B', 'interleaved'),
-                            ('INTERLEAVED', 'interleaved')):
+                            ('INTERLEAVED', 'interleaved'), ('ScheduleLoopedBFS', 'bfs'), ('ZB-H1', 'zb-h1'),
+                            ('ScheduleZBVZeroBubble', 'zb-v'), ('ScheduleDualPipeV', 'dualpipev')):
             self.assertEqual(train(steps=1, schedule=name)['options']['schedule'], short)
+        self.assertEqual(train(steps=1, schedule='zb-v')['options']['chunks'], 2)
 
     def test_progress_and_quiet(self):
         done = run('train', *arguments(TINY))
@@ -156,6 +162,7 @@ class Results(unittest.TestCase):
         result = train(tp=2, pp=4, layers=4, executor='threads')
         self.assertEqual(result['pipeline']['peak_in_flight'], [4, 3, 2, 1])
         self.assertEqual(train(pp=2, schedule='gpipe')['pipeline']['peak_in_flight'], [4, 4])
+        self.assertEqual(train(pp=4, schedule='zb-h1')['pipeline']['peak_in_flight'], [4, 4, 4, 4])
         self.assertAlmostEqual(result['pipeline']['bubble_share_equal_stages'], 3 / 7)
         for share in ('bubble_share_simulated', 'bubble_share_measured'):
             self.assertTrue(0 < result['pipeline'][share] < 1)

@@ -68,10 +68,12 @@ static void compare(const tpp_schedule *s, const tpp_schedule_desc *d, void *arg
 }
 
 static void test_values(void **state) {
-    static const exec_shapes shapes = {.ranks = 6, .micros = 13, .chunks = 3};
+    static const exec_shapes small = {.ranks = 4, .micros = 6, .chunks = 3};
+    static const exec_shapes large = {.ranks = 6, .micros = 13, .chunks = 3, .every = 7};
     int32_t lanes = 1;
     (void)state;
-    exec_kinds_each(&shapes, compare, &lanes);
+    exec_kinds_each(&small, compare, &lanes);
+    exec_kinds_each(&large, compare, &lanes);
 }
 
 static void test_lanes(void **state) {

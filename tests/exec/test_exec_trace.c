@@ -70,6 +70,8 @@ static void check_report(const exec_rig *rig, uint64_t step) {
     }
     for (int32_t row = 0; row < rig->rows; row++) {
         assert_near(rig->work[row], row_work[row], 1e-6);
+        assert_near(rig->first[row], row_first[row], 1e-9);
+        assert_near(rig->last[row], row_last[row], 1e-9);
         most = fmax(most, row_work[row]);
         global = fmax(global, last - first - row_work[row]);
         span = fmax(span, row_last[row] - row_first[row] - row_work[row]);

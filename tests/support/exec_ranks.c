@@ -58,6 +58,8 @@ static tpp_status prepare(team *t, int32_t rank, const tpp_run *run, const tpp_r
         .size = sizeof p->report,
         .row_work = report->row_work ? report->row_work + rank * t->lanes : NULL,
         .row_peak = report->row_peak ? report->row_peak + rank * t->lanes : NULL,
+        .row_first = report->row_first ? report->row_first + rank * t->lanes : NULL,
+        .row_last = report->row_last ? report->row_last + rank * t->lanes : NULL,
     };
     return status;
 }

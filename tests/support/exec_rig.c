@@ -59,8 +59,11 @@ void exec_rig_open(exec_rig *rig, const tpp_schedule *schedule, int32_t lanes, e
     exec_expect_ok(tpp_run_query(&rig->run, &rig->run.memory_bytes));
     rig->run.memory = aligned_alloc(64, (size_t)rig->run.memory_bytes);
     memset(rig->run.memory, 0xff, (size_t)rig->run.memory_bytes);
-    rig->report =
-        (tpp_run_report){.size = sizeof rig->report, .row_work = rig->work, .row_peak = rig->peak};
+    rig->report = (tpp_run_report){.size = sizeof rig->report,
+                                   .row_work = rig->work,
+                                   .row_peak = rig->peak,
+                                   .row_first = rig->first,
+                                   .row_last = rig->last};
     if (kind == EXEC_SERIAL)
         exec_expect_ok(tpp_executor_serial_create(&rig->executor, lanes, NULL));
     else if (kind == EXEC_DISTRIBUTED)

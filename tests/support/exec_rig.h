@@ -59,7 +59,7 @@ typedef struct exec_rig {
     tpp_executor *executor;
     tpp_run run;
     tpp_run_report report;
-    double work[EXEC_MOST_ROWS];
+    double work[EXEC_MOST_ROWS], first[EXEC_MOST_ROWS], last[EXEC_MOST_ROWS];
     int32_t peak[EXEC_MOST_ROWS];
     atomic_int aborts; /* of the layers */
     void (*hook)(struct exec_rig *rig,

@@ -91,6 +91,11 @@ void json_int(struct json *json, const char *key, int64_t value) {
     fprintf(json->out, "%" PRId64, value);
 }
 
+void json_null(struct json *json, const char *key) {
+    begin(json, key);
+    fputs("null", json->out);
+}
+
 void json_bool(struct json *json, const char *key, int value) {
     begin(json, key);
     fputs(value ? "true" : "false", json->out);

@@ -21,6 +21,7 @@ void json_end_array(struct json *json);
 
 void json_string(struct json *json, const char *key, const char *value);
 void json_int(struct json *json, const char *key, int64_t value);
+void json_null(struct json *json, const char *key);
 void json_bool(struct json *json, const char *key, int value);
 
 /* Enough decimals to read the same number back; null when it is not finite. */

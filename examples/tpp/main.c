@@ -4,6 +4,7 @@
 #include <tpp/tpp.h>
 
 #include "generate_main.h"
+#include "pipe/check_main.h"
 #include "pipe/optimize_main.h"
 #include "pipe/schedule_main.h"
 #include "pipe/simulate_main.h"
@@ -24,6 +25,7 @@ static const struct command commands[] = {
      generate_main},
     {"schedule", "tpp schedule", "print a pipeline schedule, or draw it", schedule_main},
     {"simulate", "tpp simulate", "how long a schedule takes and what it holds", simulate_main},
+    {"check", "tpp check", "prove that a schedule is right", check_main},
     {"optimize", "tpp optimize", "search for the schedule with the shortest step", optimize_main},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -52,6 +52,26 @@ const struct option_row simulate_options[] = {
     HELP_ROWS,
 };
 
+const struct option_choice channel_choices[] = {
+    {"posted", TPP_CHANNEL_POSTED, 0},
+    {"rendezvous", TPP_CHANNEL_RENDEZVOUS, 0},
+    {NULL, 0, 0},
+};
+
+const struct option_row check_options[] = {
+    HEADING("Schedule"),
+    SOURCE_ROW,
+    SHAPE_ROWS,
+    HEADING("Messages"),
+    CHOICE("channel", channel, channel_choices,
+           "posted: a send is not awaited, messages are told apart; rendezvous: a send waits for "
+           "its receive"),
+    HEADING("Output"),
+    FLAG("json", json, "print one JSON object"),
+    PATH("svg", svg, "draw the step of a right schedule, with equal costs"),
+    HELP_ROWS,
+};
+
 const struct option_choice placement_choices[] = {
     {"any", 0, 0}, {"looped", TPP_PLACEMENT_LOOPED, 0}, {"v", TPP_PLACEMENT_V, 0}, {"free", 0, 1},
     {NULL, 0, 0},

@@ -27,6 +27,7 @@ struct pipe_config {
     double mem_b, mem_w, mem_state;
     const char *costs; /* a JSON file: costs of each stage */
     int32_t messages, slots, format;
+    int32_t channel, capacity;                 /* capacity < 0: not given */
     int32_t placement, objective, evaluations; /* evaluations 0: any number */
     double memory_limit, seconds;
     uint64_t seed;
@@ -39,6 +40,7 @@ extern const struct option_row simulate_options[];
 extern const struct option_row check_options[];
 extern const struct option_row optimize_options[];
 extern const struct option_choice placement_choices[];
+extern const struct option_choice channel_choices[];
 extern const struct option_choice form_choices[];
 
 struct pipe_config pipe_config_default(void);

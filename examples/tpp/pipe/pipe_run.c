@@ -51,13 +51,10 @@ static tpp_status make_trace(struct pipe_run *out, const struct pipe_source *sou
     return tpp_trace_create(&out->trace, source->info.ranks, most, NULL);
 }
 
-/* Overlapped pairs are two events with the same times. */
-static int path_part(const tpp_event *e, const tpp_event *next) {
-    switch (e->op) {
+static int path_part(tpp_op op) {
+    switch (op) {
     case TPP_OP_F:
-        return next && next->op == TPP_OP_B && next->row == e->row && next->start < e->end
-                   ? PATH_PAIRS
-                   : PATH_FORWARD;
+        return PATH_FORWARD;
     case TPP_OP_B:
         return PATH_BACKWARD;
     case TPP_OP_I:
@@ -84,10 +81,11 @@ static void sum_up(struct pipe_run *out, const struct pipe_source *source) {
     }
     for (int64_t i = 0; i < r->path_count; i++) {
         const tpp_event *e = &r->path[i];
-        int kind = path_part(e, i + 1 < r->path_count ? e + 1 : NULL);
+        int pair = (e->flags & TPP_EVENT_FUSED) != 0; /* two events with the same times */
+        int kind = pair ? PATH_PAIRS : path_part(e->op);
         out->path[kind].count++;
         out->path[kind].time += e->end - e->start;
-        i += kind == PATH_PAIRS;
+        i += pair;
     }
 }
 

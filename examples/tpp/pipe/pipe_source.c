@@ -54,7 +54,6 @@ static int generate(struct pipe_source *out, const struct pipe_config *c, tpp_sc
             "--two-way belongs to a CSV file; a built-in order knows its directions");
     }
     out->name = tpp_schedule_kind_name(kind);
-    out->builtin = 1;
     return tpp_schedule_create(&out->schedule, &d) == TPP_OK ? 0 : pipe_refused();
 }
 
@@ -122,12 +121,12 @@ static int read_file(struct pipe_source *out, const struct pipe_config *c) {
     }
     int code = check_sizes(c);
     out->name = c->source;
-    tpp_status status = code ? TPP_OK : parse(&out->schedule, text, count, c->two_way);
+    out->status = code ? TPP_OK : parse(&out->schedule, text, count, c->two_way);
     free(text);
-    return status == TPP_OK ? code : data_error("%s: %s", c->source, tpp_message());
+    return out->status == TPP_OK ? code : EXIT_FAILED;
 }
 
-int pipe_source_open(struct pipe_source *out, const struct pipe_config *c) {
+int pipe_source_try(struct pipe_source *out, const struct pipe_config *c) {
     memset(out, 0, sizeof *out);
     tpp_schedule_kind kind = tpp_schedule_kind_of(c->source);
     int code = kind ? generate(out, c, kind) : read_file(out, c);
@@ -135,18 +134,32 @@ int pipe_source_open(struct pipe_source *out, const struct pipe_config *c) {
     if (code == 0 && tpp_schedule_query(out->schedule, &out->info) != TPP_OK) {
         code = library_error("ask the schedule");
     }
+    out->lowered = out->info.messages > 0; /* a file that has none can be lowered */
     return code;
 }
 
+static int say_status(const struct pipe_source *source) {
+    return source->status == TPP_OK ? 0 : data_error("%s: %s", source->name, tpp_message());
+}
+
+int pipe_source_open(struct pipe_source *out, const struct pipe_config *c) {
+    int code = pipe_source_try(out, c);
+    return out->status == TPP_OK ? code : say_status(out);
+}
+
+tpp_status pipe_source_lower(struct pipe_source *source) {
+    if (!source->lowered) {
+        source->status = tpp_schedule_lower(source->schedule);
+        source->lowered = source->status == TPP_OK;
+    }
+    return source->status;
+}
+
 int pipe_source_finish(struct pipe_source *source) {
-    tpp_status status = TPP_OK;
-    if (source->info.messages == 0) {
-        status = tpp_schedule_lower(source->schedule);
+    if (pipe_source_lower(source) == TPP_OK) {
+        source->status = tpp_schedule_finish(source->schedule);
     }
-    if (status == TPP_OK) {
-        status = tpp_schedule_finish(source->schedule);
-    }
-    return status == TPP_OK ? 0 : data_error("%s: %s", source->name, tpp_message());
+    return say_status(source);
 }
 
 void pipe_source_close(struct pipe_source *source) {

@@ -12,12 +12,19 @@ struct pipe_source {
     tpp_schedule *schedule;
     tpp_schedule_info info; /* as pipe_source_open found it */
     const char *name;       /* of the built-in order, or the file */
-    int builtin;
+    int lowered;
+    tpp_status status; /* why there is no right schedule: tpp_message tells */
 };
 
 /* Generate or read it, without looking whether it is right. Returns 0, EXIT_USAGE (no such order or
  * file, sizes that the order has not) or EXIT_FAILED (the file is no schedule), after one sentence. */
 int pipe_source_open(struct pipe_source *out, const struct pipe_config *config);
+
+/* The same, but when the file is no schedule, `status` tells and nothing is said. */
+int pipe_source_try(struct pipe_source *out, const struct pipe_config *config);
+
+/* Add messages unless it has some. */
+tpp_status pipe_source_lower(struct pipe_source *source);
 
 /* Prove that it is right and make it ready to run; messages are added unless it has some. Returns 0
  * or EXIT_FAILED, after one sentence. */

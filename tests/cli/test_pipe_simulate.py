@@ -5,13 +5,14 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
 from pipe_command import check_help, check_words, examples, good, result, say
-from train_run import TPP
+from train_run import SOURCE, TPP
 
 OPTIONS = ('stages micro chunks group split two-way tf ti tw tb fused optimizer costs p2p link bytes bandwidth blocking '
            'barrier paper-edges mem-b mem-w mem-state memory json svg chrome help')
@@ -273,6 +274,23 @@ class Simulate(unittest.TestCase):
                                           check=False)
                     self.assertEqual((done.returncode, done.stderr), (0, ''), line)
             self.assertEqual(sorted(os.listdir(folder)), ['costs.json', 'dualpipe.svg'])
+
+    def test_readme(self):
+        """The commands that README shows run, and print what it shows."""
+        with open(os.path.join(SOURCE, 'README.md'), encoding='utf-8') as file:
+            section = file.read().split('## Schedules from the command line')[1].split('\n## ')[0]
+        printed = ''
+        with tempfile.TemporaryDirectory() as folder:
+            for line in re.findall(r'^build/bin/tpp (.*)$', section, re.M):
+                done = subprocess.run([TPP, *shlex.split(line, comments=True)], cwd=folder, capture_output=True,
+                                      text=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ''), line)
+                printed += done.stdout
+            self.assertEqual(sorted(os.listdir(folder)), ['best.svg', 'mine.txt'])
+        shown = re.findall(r'^  \S.*$', section, re.M)
+        self.assertEqual(len(shown), 5)
+        for line in shown:
+            self.assertIn(line + '\n', printed)
 
     def test_pictures(self):
         with tempfile.TemporaryDirectory() as folder:

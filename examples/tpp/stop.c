@@ -2,12 +2,14 @@
 #include "stop.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
-static volatile sig_atomic_t asked;
+/* Written by a signal handler, which may be on any thread; read by several. */
+static atomic_int asked;
 
 static void note(int number) {
-    asked = number;
+    atomic_store(&asked, number);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
 }
@@ -23,5 +25,5 @@ void stop_watch(void) {
 }
 
 int stop_signal(void) {
-    return asked;
+    return atomic_load(&asked);
 }

@@ -36,18 +36,17 @@ static void test_cells(void **state) {
     (void)state;
     static const char plain[] = "0F0 0B0\n1F0 1B0\n";
     static const char *const same[] = {
-        "0F0,0B0\r\n1F0,1B0\r\n",       /* as PyTorch writes it */
-        "0F0,0B0\n1F0,1B0",             /* by hand */
-        "0F0,0B0\r1F0,1B0\r",           /* an old line end */
-        "0F0,,,0B0\n,1F0,1B0,\n",       /* idle slots */
-        "\"0F0\",\"0B0\"\n1F0,\"1B0\"", /* all quoted, as some spreadsheets do */
-        "\"\",0F0,\"\",0B0\n1F0,1B0\n", /* quoted idle slots */
-        " 0F0 ,\t0B0\n1F0,\" 1B0 \"\n", /* blanks around */
-        "0F0,0B0\n1F0,1B0\n\n\r\n\r",   /* empty lines at the end */
-        "\xef\xbb\xbf"
-        "0F0,0B0\n1F0,1B0\n",
-        "0F0,\"\n0B0\"\n1F0,1B0\n", /* a line end within quotes is a blank of the cell */
-        "\"0\"F0,0B0\n1F0,1B0\n",   /* what follows closing quotes is added */
+        "0F0,0B0\r\n1F0,1B0\r\n",            /* as PyTorch writes it */
+        "0F0,0B0\n1F0,1B0",                  /* by hand */
+        "0F0,0B0\r1F0,1B0\r",                /* an old line end */
+        "0F0,,,0B0\n,1F0,1B0,\n",            /* idle slots */
+        "\"0F0\",\"0B0\"\n1F0,\"1B0\"",      /* all quoted, as some spreadsheets do */
+        "\"\",0F0,\"\",0B0\n1F0,1B0\n",      /* quoted idle slots */
+        " 0F0 ,\t0B0\n1F0,\" 1B0 \"\n",      /* blanks around */
+        "0F0,0B0\n1F0,1B0\n\n\r\n\r",        /* empty lines at the end */
+        "\xef\xbb\xbf\060F0,0B0\n1F0,1B0\n", /* a byte order mark, then 0F0 */
+        "0F0,\"\n0B0\"\n1F0,1B0\n",          /* a line end within quotes is a blank of the cell */
+        "\"0\"F0,0B0\n1F0,1B0\n",            /* what follows closing quotes is added */
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         reads(same[i], 0, plain);

@@ -49,7 +49,7 @@ static void text_and_back(const tpp_schedule *s) {
 
 static tpp_schedule *csv_and_back(const tpp_schedule *s, uint32_t flags) {
     char *csv = sched_csv(s, flags);
-    tpp_schedule *again;
+    tpp_schedule *again = NULL;
     if (!csv || tpp_schedule_parse_csv(&again, csv, (int64_t)strlen(csv), way(s), NULL) != TPP_OK)
         fail_msg("%s\n%s", tpp_message(), csv ? csv : "");
     char *csv_again = sched_csv(again, flags);
@@ -193,11 +193,13 @@ static void test_all_kinds(void **state) {
 
 /* --- By hand --- */
 
+static const char pairs[] =
+    "0F0 3F0 (0F1;3B0)OVERLAP_F_B 3F1 0B0 3B1 0B1\n1F0 2F0 1F1 2B0 (2F1;1B0)OVERLAP_F_B 2B1 1B1\n";
+
 static void test_text_of_pairs_and_directions(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "0F0 3F0 (0F1;3B0)OVERLAP_F_B 3F1 0B0 3B1 0B1\n1F0 2F0 1F1 2B0 (2F1;1B0)OVERLAP_F_B 2B1 "
-        "1B1\n",
+        pairs,
         "directions 2\n0F0 3F1 0B0 3B1\n1F0 2F1 1B0 2B1\n",
         "directions 2\n0F0 3F1\n1F0 2F1\n",
         "-\n0F0 0I0 0W0\n-\n",
@@ -331,8 +333,7 @@ static void fuzz(const char *text, bool csv, uint32_t flags) {
 static void test_damaged(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "0F0 3F0 (0F1;3B0)OVERLAP_F_B 3F1 0B0 3B1 0B1\n"
-        "1F0 2F0 1F1 2B0 (2F1;1B0)OVERLAP_F_B 2B1 1B1\n",
+        pairs,
         "directions 2\n0F0 3F1 0I0 3B1 0W0\n-\n1F0 2F1 1I0 2B1 1W0\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

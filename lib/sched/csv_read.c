@@ -32,7 +32,7 @@ static tpp_status refuse(const tpp__csv *csv, const char *from, const char *expe
     while (from < end && *from == ' ')
         from++;
     if (!tpp__scan_quote(from, end, false, found, sizeof found))
-        snprintf(found, sizeof found, "the end of the cell");
+        snprintf(found, sizeof found, csv->longer ? "more" : "the end of the cell");
     return tpp__fail(TPP_ERR_PARSE, "row %lld, column %lld: %sfound %s, expected %s",
                      (long long)csv->row, (long long)csv->column, in, found, expected);
 }

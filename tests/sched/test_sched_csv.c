@@ -165,6 +165,15 @@ static void test_long_cells(void **state) {
     reads(text, 0, "0F0 0B0\n"); /* blanks behind a text do not count, however many */
     text[300] = 'x';
     refuses(text, 0, TPP_ERR_PARSE, "row 1, column 1: in '0F0   ");
+    /* What is kept of a cell ends where the action ends, but the cell goes on. */
+    memset(text, ' ', sizeof text);
+    memcpy(text, "(0F1;", 5);
+    memcpy(text + 105, "0B0)OVERLAP_F_B", 15);
+    text[120] = ',';
+    text[599] = 0;
+    reads(text, 0, "(0F1;0B0)OVERLAP_F_B\n");
+    text[120] = 'x';
+    refuses(text, 0, TPP_ERR_PARSE, "found more, expected the end of the cell");
     memset(text, '0', 599);
     text[599] = 0;
     refuses(text, 0, TPP_ERR_PARSE, "row 1, column 1: found '000");

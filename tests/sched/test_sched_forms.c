@@ -244,6 +244,19 @@ static void test_text_refusals(void **state) {
     refuses("0UNSHARD", bad, "line 1, column 2: found 'UNSHARD', expected an operation");
 }
 
+/* Stages of a direction without micro-batches are there, though no line names them. */
+static void test_one_micro_batch(void **state) {
+    (void)state;
+    static const int32_t ranks[] = {1, 0, 2, 1, 2, 0};
+    tpp_schedule *s = sched_parsed("directions 2\n1F0\n0F0\n2F0\n");
+    for (int32_t i = 0; i < 6; i++)
+        assert_int_equal(tpp_schedule_rank_of(s, i), ranks[i]);
+    assert_int_equal(tpp_schedule_rank_of(s, 6), -1);
+    assert_ok(tpp_schedule_lower(s));
+    assert_ok(tpp_schedule_finish(s));
+    tpp_schedule_destroy(s);
+}
+
 /* PyTorch before 2.6 wrote B and W for what are I and W today. */
 static void test_old_names(void **state) {
     (void)state;
@@ -358,9 +371,9 @@ static void test_damaged(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_kinds),     cmocka_unit_test(test_text_of_pairs_and_directions),
-        cmocka_unit_test(test_text_refusals), cmocka_unit_test(test_old_names),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_all_kinds),       cmocka_unit_test(test_text_of_pairs_and_directions),
+        cmocka_unit_test(test_text_refusals),   cmocka_unit_test(test_old_names),
+        cmocka_unit_test(test_one_micro_batch), cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

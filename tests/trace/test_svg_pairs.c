@@ -26,7 +26,6 @@ static tpp_trace *paired(bool fused) {
                           event_of(TPP_OP_B, 0, 2, 6), event_of(TPP_OP_B, 12, 8, 10)};
     assert_int_equal(tpp_trace_create(&trace, 1, 4, NULL), TPP_OK);
     events[1].flags = events[2].flags = fused ? TPP_EVENT_FUSED : 0;
-    events[1].chunk = events[3].chunk = 1;
     events[1].direction = events[3].direction = 1;
     for (int i = 0; i < 4; i++)
         assert_int_equal(tpp_trace_add(trace, &events[i]), TPP_OK);
@@ -140,7 +139,7 @@ static void test_chrome(void **state) {
     assert_int_equal(tpp_trace_write_chrome(trace, 1, 0, trace_buffer_write, &out), TPP_OK);
     assert_non_null(strstr(out.text,
                            "\"ts\":2.000,\"dur\":4.000,\"name\":\"F 12\",\"cat\":\"compute\","
-                           "\"args\":{\"stage\":3,\"micro\":12,\"chunk\":1,\"step\":0,"
+                           "\"args\":{\"stage\":3,\"micro\":12,\"chunk\":0,\"step\":0,"
                            "\"direction\":1,\"overlapped\":true}}"));
     assert_non_null(strstr(out.text,
                            "\"ts\":2.000,\"dur\":4.000,\"name\":\"B 0\",\"cat\":\"compute\","

@@ -53,9 +53,9 @@ enum {
     /** post the gradient of the stage's input to the rank of the stage before */
     TPP_OP_SEND_B = 18,
     TPP_OP_RECV_B = 19, /**< receive the gradient of the stage's output */
-    /** a rank's optimizer step, after all its actions: never in a schedule, only in what the
-     * simulator tells (exec.h) */
-    TPP_OP_STEP = 32
+    /** a rank's optimizer step, after all its actions: never in a schedule, only in traces and
+     * in what the simulator tells (exec.h) */
+    TPP_OP_STEP = 24
 };
 
 /**

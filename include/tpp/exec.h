@@ -152,8 +152,9 @@ typedef struct tpp_run {
     int64_t message_count;   /**< elements of it, >= 0 */
     void *memory;            /**< tpp_executor_query tells how much; aligned to 64 */
     int64_t memory_bytes;
-    /** filled with one event per compute action and per receive that took time; at least
-     * ranks * lanes rows (simulator: ranks, distributed: lanes); NULL: none */
+    /** filled with one event per compute action and per receive that took time (simulator: none of
+     * these, but one per optimizer step); at least ranks * lanes rows (simulator: ranks,
+     * distributed: lanes); NULL: none */
     tpp_trace *trace;
 } tpp_run;
 
@@ -374,7 +375,8 @@ TPP_API tpp_status tpp_run_query(const tpp_run *run, int64_t *bytes);
  *
  * @param report size must be set; filled also when the run fails; NULL: not wanted.
  * @return TPP_OK; TPP_ERR_INVALID (schedule not finished, lanes differ, a callback missing, ...);
- *         TPP_ERR_TOO_SMALL (names the need); else the first failure of a callback or comm.
+ *         TPP_ERR_TOO_SMALL (names the need); TPP_ERR_OVERFLOW (the simulator: costs that add up to
+ *         more than a double holds); else the first failure of a callback or comm.
  *
  * Threads: one run of an executor at a time. Comm: the schedule's messages. Since: 0.1.
  */

@@ -31,7 +31,7 @@ typedef struct tpp_event {
     double start;      /**< seconds, or units of the simulator's costs */
     double end;        /**< >= start */
     int32_t row;       /**< which row of the trace: pipeline rank * lanes + lane */
-    tpp_op op;         /**< F, B, I, W; RECV_F and RECV_B: a wait for a message */
+    tpp_op op;         /**< F, B, I, W, STEP; RECV_F and RECV_B: a wait for a message */
     int32_t chunk;     /**< chunk of the rank */
     int32_t stage;     /**< virtual stage */
     int32_t micro;     /**< micro-batch; -1: none, the cell has no number */
@@ -64,7 +64,7 @@ typedef struct tpp_trace_svg_desc {
  * @param out       receives it.
  * @param rows      ranks (times lanes), >= 1.
  * @param capacity  most events of a row, >= 1; further ones are counted, not kept. For one step the
- *                  longest count of tpp_schedule_actions suffices.
+ *                  longest count of tpp_schedule_actions suffices, with optimizer steps 1 more.
  * @param allocator NULL: malloc.
  * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_TOO_NEW (allocator); TPP_ERR_OVERFLOW;
  *         TPP_ERR_NO_MEMORY.
@@ -108,9 +108,9 @@ TPP_API void tpp_trace_reset(tpp_trace *trace);
 /**
  * Draw a Gantt picture: a row per rank, time to the right, forwards and backwards in two colours
  * (chunks in shades, or the directions of a two-way schedule; I and W apart from B), overlapped
- * pairs as two cells of half the height, micro-batch numbers in the cells, idle time hatched
- * (waits for a message in another tone), a legend, an axis, and per row the share of idle time. One
- * self-contained SVG, no script; every cell has a tooltip.
+ * pairs as two cells of half the height, micro-batch numbers in the cells, optimizer steps grey, idle
+ * time hatched (waits for a message in another tone), a legend, an axis, and per row the share of
+ * idle time. One self-contained SVG, no script; every cell has a tooltip.
  *
  * @param desc NULL: the defaults. @param write the sink.
  * @return TPP_OK; TPP_ERR_INVALID (no events, width out of 200 .. 20000, ...); TPP_ERR_TOO_NEW;

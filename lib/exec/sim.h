@@ -95,6 +95,18 @@ void tpp__sim_walk(tpp__sim_run *s);
 /* When the optimizer steps begin if all wait for all: the end of all actions. */
 double tpp__sim_barrier(const tpp__sim_run *s);
 
+/* The optimizer step of a rank, which has been counted in its row. */
+static inline tpp_event tpp__sim_step_event(const tpp__sim_run *s, int32_t rank, double start) {
+    return (tpp_event){.start = start,
+                       .end = s->row[rank].last,
+                       .row = rank,
+                       .op = TPP_OP_STEP,
+                       .stage = tpp_schedule_stage_of(s->run->schedule, rank, 0),
+                       .micro = -1,
+                       .peer = -1,
+                       .step = s->run->step};
+}
+
 /* Fill report.path and path_count. */
 void tpp__sim_path(tpp__sim_run *s);
 

@@ -142,13 +142,8 @@ static void go(path *p) {
     if (s->sim->steps) {
         bool barrier = s->sim->flags & TPP_SIM_BARRIER;
         double start = barrier ? tpp__sim_barrier(s) : s->done[rank];
-        put(p, &(tpp_event){.start = start,
-                            .end = last,
-                            .row = rank,
-                            .op = TPP_OP_STEP,
-                            .stage = tpp_schedule_stage_of(s->run->schedule, rank, 0),
-                            .micro = -1,
-                            .peer = -1});
+        tpp_event step = tpp__sim_step_event(s, rank, start);
+        put(p, &step);
         rank = barrier ? last_rank(s, start, false) : rank;
     }
     tpp__sim_atom x = tpp__sim_previous(s, rank);

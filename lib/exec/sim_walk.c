@@ -165,16 +165,22 @@ static void add_stages(tpp__sim_run *s, int32_t rank, const double *what, double
         *sum += what[stage];
 }
 
+static void take_step(tpp__sim_run *s, int32_t rank, double start) {
+    double takes = 0;
+    add_stages(s, rank, s->sim->optimizer, &takes);
+    s->row[rank].last = start + takes;
+    s->row[rank].work += takes;
+    tpp_event event = tpp__sim_step_event(s, rank, start);
+    if (s->run->trace)
+        tpp_trace_add(s->run->trace, &event);
+}
+
 static void take_steps(tpp__sim_run *s) {
     for (int32_t r = 0; r < s->info.ranks; r++)
         s->done[r] = s->row[r].last;
     double barrier = tpp__sim_barrier(s);
-    for (int32_t r = 0; r < s->info.ranks && s->sim->steps; r++) {
-        double takes = 0;
-        add_stages(s, r, s->sim->optimizer, &takes);
-        s->row[r].last = (s->sim->flags & TPP_SIM_BARRIER ? barrier : s->done[r]) + takes;
-        s->row[r].work += takes;
-    }
+    for (int32_t r = 0; r < s->info.ranks && s->sim->steps; r++)
+        take_step(s, r, s->sim->flags & TPP_SIM_BARRIER ? barrier : s->done[r]);
 }
 
 void tpp__sim_walk(tpp__sim_run *s) {

@@ -65,8 +65,10 @@ static void write_event(chrome *c, const tpp_event *event) {
     tpp__text_fixed(&c->text, start, 3);
     tpp__text_s(&c->text, ",\"dur\":");
     tpp__text_fixed(&c->text, end - start, 3);
-    tpp__text_f(&c->text, ",\"name\":\"%s %d\",\"cat\":\"%s\"", tpp__op_name(event->op),
-                (int)event->micro, wait ? "wait" : "compute");
+    tpp__text_f(&c->text, ",\"name\":\"%s", tpp__op_name(event->op));
+    if (event->micro >= 0)
+        tpp__text_f(&c->text, " %d", (int)event->micro);
+    tpp__text_f(&c->text, "\",\"cat\":\"%s\"", wait ? "wait" : "compute");
     tpp__text_f(&c->text, ",\"args\":{\"stage\":%d,\"micro\":%d,\"chunk\":%d,\"step\":%" PRIu64,
                 (int)event->stage, (int)event->micro, (int)event->chunk, event->step);
     if (c->two_way)

@@ -19,8 +19,10 @@ static family family_of(tpp_op op) {
         return (family){0xf08c2e, 0xc9660f, 0xf7b272}; /* orange */
     case TPP_OP_I:
         return (family){0x2fae9b, 0x0e8674, 0xa0efe2}; /* teal */
-    default:
+    case TPP_OP_W:
         return (family){0xb3315f, 0x860c3c, 0xee6f9e}; /* wine */
+    default:
+        return (family){0x62676d, 0x62676d, 0x62676d}; /* of all chunks: grey */
     }
 }
 

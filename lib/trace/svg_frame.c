@@ -162,13 +162,12 @@ static void op_entry(tpp__svg *svg, flow *at, tpp_op op, const char *what) {
     at->x += count * width + 6 + text + 14;
 }
 
-static void pattern_entry(tpp__svg *svg, flow *at, const char *pattern, const char *name) {
+static void fill_entry(tpp__svg *svg, flow *at, const char *fill, const char *name) {
     double width = 2 * SWATCH + 6 + tpp__svg_width((int64_t)strlen(name), TPP__SVG_FONT);
     make_room(svg, at, width);
     if (at->draw) {
         swatch(svg, at->x, at->y, 2 * SWATCH, SWATCH);
-        tpp__text_f(&svg->text, " fill=\"url(#%s)\" stroke=\"#ccc\" stroke-width=\".5\"/>\n",
-                    pattern);
+        tpp__text_f(&svg->text, " fill=\"%s\" stroke=\"#ccc\" stroke-width=\".5\"/>\n", fill);
         entry_text(svg, at->x + 2 * SWATCH + 6, at->y, name);
     }
     at->x += width + 14;
@@ -204,9 +203,14 @@ double tpp__svg_legend(tpp__svg *svg, double y, bool draw) {
     }
     if (svg->view.fused)
         pair_entry(svg, &at);
-    pattern_entry(svg, &at, "tpp-idle", "idle");
+    if (svg->view.ops & 1u << TPP_OP_STEP) {
+        char grey[16];
+        snprintf(grey, sizeof grey, "#%06x", tpp__svg_paint_of(TPP_OP_STEP, 0, 1).fill);
+        fill_entry(svg, &at, grey, "optimizer step");
+    }
+    fill_entry(svg, &at, "url(#tpp-idle)", "idle");
     if (svg->view.ops & (1u << TPP_OP_RECV_F | 1u << TPP_OP_RECV_B))
-        pattern_entry(svg, &at, "tpp-wait", "waiting for message");
+        fill_entry(svg, &at, "url(#tpp-wait)", "waiting for message");
     return at.y + SWATCH - y;
 }
 

@@ -84,10 +84,13 @@ static void attribute(tpp__svg *svg, const char *name, double value) {
 
 static void tooltip(tpp__svg *svg, const tpp_event *event) {
     tpp__text *text = &svg->text;
-    tpp__text_f(text, "<title>%s, stage %d", tpp__op_name(event->op), (int)event->stage);
-    if (svg->desc.chunks > 1)
-        tpp__text_f(text, " (chunk %d)", (int)event->chunk);
-    tpp__text_f(text, ", micro-batch %d", (int)event->micro);
+    tpp__text_f(text, "<title>%s", tpp__op_name(event->op));
+    if (event->op != TPP_OP_STEP) {
+        tpp__text_f(text, ", stage %d", (int)event->stage);
+        if (svg->desc.chunks > 1)
+            tpp__text_f(text, " (chunk %d)", (int)event->chunk);
+        tpp__text_f(text, ", micro-batch %d", (int)event->micro);
+    }
     if (event->step > 0)
         tpp__text_f(text, ", step %" PRIu64, event->step);
     tpp__text_s(text, tpp__trace_is_wait(event->op) ? ": waited from " : ": ");

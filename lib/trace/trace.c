@@ -81,6 +81,7 @@ static bool is_traced(tpp_op op) {
     case TPP_OP_B:
     case TPP_OP_I:
     case TPP_OP_W:
+    case TPP_OP_STEP:
     case TPP_OP_RECV_F:
     case TPP_OP_RECV_B:
         return true;
@@ -101,7 +102,7 @@ static tpp_status check(const tpp_trace *trace, const tpp_event *event) {
     if (!is_traced(event->op)) {
         const char *name = tpp__op_name(event->op);
         return tpp__fail(TPP_ERR_INVALID,
-                         "event.op = %d (%s); a trace holds F, B, I, W, RECV_F and RECV_B",
+                         "event.op = %d (%s); a trace holds F, B, I, W, STEP, RECV_F and RECV_B",
                          (int)event->op, name ? name : "unknown");
     }
     if (event->flags != 0 &&

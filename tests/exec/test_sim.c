@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -332,6 +333,29 @@ static void test_refused_runs(void **state) {
     tpp_schedule_destroy(s);
 }
 
+/* Costs are finite, their sum is not: no time is told. */
+static void test_overflow(void **state) {
+    static const double huge[] = {1e308, 1e308};
+    tpp_sim_desc d = {.size = sizeof d, .stages = 2, .forward = huge, .backward = huge};
+    tpp_schedule *s = exec_schedule(O, 2, 1, 3, 0);
+    tpp_executor *e;
+    tpp_event path[32];
+    tpp_run run = {.size = sizeof run, .schedule = s};
+    tpp_run_report report = {.size = sizeof report, .path = path, .path_room = 32};
+    (void)state;
+    assert_int_equal(tpp_executor_sim_create(&e, &d), TPP_OK);
+    assert_int_equal(tpp_run_query(&run, &run.memory_bytes), TPP_OK);
+    run.memory = aligned_alloc(64, (size_t)run.memory_bytes);
+    assert_int_equal(tpp_executor_run(e, &run, &report), TPP_ERR_OVERFLOW);
+    assert_non_null(strstr(tpp_message(), "more than a double holds"));
+    report.path_room = -1;
+    assert_int_equal(tpp_executor_run(e, &run, &report), TPP_ERR_INVALID);
+    assert_non_null(strstr(tpp_message(), "report.path_room = -1"));
+    tpp_executor_destroy(e);
+    free(run.memory);
+    tpp_schedule_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lessons),        cmocka_unit_test(test_behaviours),
@@ -340,6 +364,7 @@ int main(void) {
         cmocka_unit_test(test_walk_through),   cmocka_unit_test(test_halves),
         cmocka_unit_test(test_unequal_stages), cmocka_unit_test(test_missing_costs),
         cmocka_unit_test(test_door),           cmocka_unit_test(test_refused_runs),
+        cmocka_unit_test(test_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static void simulate(told *t, tpp_executor *e, const tpp_schedule *s, bool all) 
     t->report.row_peak_input = t->peak_input;
     if (all) {
         int64_t events = info.actions + info.ranks;
-        must(tpp_trace_create(&t->trace, info.ranks, info.actions, NULL));
+        must(tpp_trace_create(&t->trace, info.ranks, info.actions + 1, NULL));
         run.trace = t->trace;
         t->report.row_memory = t->memory;
         t->report.path = room(&path, &path_bytes, events * (int64_t)sizeof *t->report.path);
@@ -115,6 +115,12 @@ static void compare_trace(const told *t) {
                         e[at].micro == a[i].micro && e[at].chunk == a[i].chunk);
             same(e[at].start, n->start, 0);
             same(e[at].end, n->end, 0);
+            at++;
+        }
+        if (truth.step[r] >= 0) {
+            assert_true(at < events && e[at].op == TPP_OP_STEP);
+            same(e[at].start, truth.nodes[truth.step[r]].start, 0);
+            same(e[at].end, truth.nodes[truth.step[r]].end, 0);
             at++;
         }
         assert_int_equal(at, events);

@@ -66,7 +66,7 @@ void exec_sim_run(exec_sim *out, const tpp_schedule *schedule, const tpp_sim_des
     memset(memory, 0xff, (size_t)bytes);
     run.memory = memory;
     run.memory_bytes = bytes;
-    check(tpp_trace_create(&out->trace, info.ranks, info.actions, NULL));
+    check(tpp_trace_create(&out->trace, info.ranks, info.actions + 1, NULL));
     run.trace = out->trace;
     check(tpp_executor_sim_create(&e, desc));
     check(tpp_executor_run(e, &run, &out->report));

@@ -154,7 +154,7 @@ class Check(unittest.TestCase):
                     self.assertIn(part, got['reason'])
                 done = say('check -', text)
                 self.assertEqual((done.returncode, done.stderr), (1, ''))
-                self.assertRegex(done.stdout, rf'^-: WRONG(.*\n)+  {rule} +WRONG ')
+                self.assertRegex(done.stdout, rf'^-.*: WRONG\n(.*\n)+  {rule} +WRONG ')
                 self.assertIn(got['reason'], done.stdout)
 
     def test_mutations(self):

@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 from pipe_command import check_help, check_words, examples, good, say
 from train_run import TPP
 
-OPTIONS = 'stages micro chunks group split two-way format out messages slots tf ti tw p2p help'
+OPTIONS = 'stages micro chunks group split two-way format out messages lowered slots tf ti tw p2p help'
 
 # 1F1B on three ranks, written by hand.
 TEXT = ('0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3\n'
@@ -76,6 +76,7 @@ class Schedule(unittest.TestCase):
         self.assertEqual(good('schedule 1f1b --stages 3 --micro 4'), TEXT)
         self.assertEqual(good('schedule Schedule1F1B --stages=3 --micro=4'), TEXT)
         self.assertEqual(good('schedule 1f1b --stages 2 --micro 2 --messages'), MESSAGES)
+        self.assertEqual(good('schedule 1f1b --stages 2 --micro 2 --lowered'), MESSAGES)
         self.assertEqual(len(good('schedule 1f1b').splitlines()), 4)  # sizes that are not given
 
     def test_file(self):

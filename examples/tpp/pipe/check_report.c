@@ -80,13 +80,15 @@ static void print_peaks(FILE *out, const struct check_result *result) {
 }
 
 int check_print_report(FILE *out, const struct check_result *result) {
-    const tpp_schedule_info *info = &result->source->info;
-    fprintf(out, "%s: %s", result->source->name, result->rules->kept == RULES ? "right" : "WRONG");
-    if (info->ranks > 0) {
-        fprintf(out, "; %" PRId32 " ranks, %" PRId32 " micro-batches, %s messages", info->ranks,
-                info->micros, info->messages ? "its own" : "derived");
+    const struct pipe_source *source = result->source;
+    const char *verdict = result->rules->kept == RULES ? "right" : "WRONG";
+    char title[PIPE_TITLE_BYTES];
+    if (source->info.ranks > 0) {
+        fprintf(out, "%s, %s messages: %s\n\n", pipe_source_title(title, source),
+                source->info.messages ? "its own" : "derived", verdict);
+    } else {
+        fprintf(out, "%s: %s\n\n", source->name, verdict);
     }
-    fputs("\n\n", out);
     print_rules(out, result->rules);
     if (result->run) {
         print_peaks(out, result);

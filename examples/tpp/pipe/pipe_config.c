@@ -19,6 +19,7 @@ const struct option_row schedule_options[] = {
     FORM_ROWS("text: one line per rank; csv: PyTorch's form; json; svg, chrome: a simulated run "
               "(default text)"),
     FLAG("messages", messages, "with sends and receives (text, csv, json)"),
+    FLAG("lowered", messages, "the same as --messages"),
     FLAG("slots", slots, "csv: an empty cell for every slot of time in which a rank idles"),
     HEADING("Costs of a full stage and micro-batch, for svg and chrome"),
     TIME_ROWS,

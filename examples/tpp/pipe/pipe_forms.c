@@ -1,8 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "pipe_forms.h"
 
-#include <inttypes.h>
-
 #include "../output.h"
 #include "../say.h"
 #include "schedule_json.h"
@@ -12,22 +10,15 @@ int pipe_forms_drawn(int32_t form) {
 }
 
 static tpp_status draw(FILE *out, const struct pipe_source *source, const struct pipe_run *run) {
-    const tpp_schedule_info *info = &source->info;
-    char title[256];
-    int used =
-        snprintf(title, sizeof title, "%.128s: %" PRId32 " ranks", source->name, info->ranks);
-    if (info->chunks > 1) {
-        used += snprintf(title + used, sizeof title - (size_t)used, " x %" PRId32 " chunks",
-                         info->chunks);
-    }
-    snprintf(title + used, sizeof title - (size_t)used,
-             ", %" PRId32 " micro-batches, makespan %g, largest bubble %g", info->micros,
-             run->report.makespan, run->report.bubble_global);
+    char name[PIPE_TITLE_BYTES];
+    char title[2 * PIPE_TITLE_BYTES];
+    snprintf(title, sizeof title, "%s, makespan %g, largest bubble %g",
+             pipe_source_title(name, source), run->report.makespan, run->report.bubble_global);
     tpp_trace_svg_desc d = {0};
     d.size = sizeof d;
     d.title = title;
     d.unit = "";
-    d.chunks = info->chunks;
+    d.chunks = source->info.chunks;
     return tpp_trace_write_svg(run->trace, &d, output_write, out);
 }
 

@@ -41,14 +41,15 @@ static tpp_status execute(struct pipe_run *out, const struct pipe_source *source
     return status;
 }
 
+/* Room for all actions of a rank and its optimizer step. */
 static tpp_status make_trace(struct pipe_run *out, const struct pipe_source *source) {
-    int64_t most = 1;
+    int64_t most = 0;
     for (int32_t rank = 0; rank < source->info.ranks; rank++) {
         int64_t count = 0;
         tpp_schedule_actions(source->schedule, rank, &count);
         most = count > most ? count : most;
     }
-    return tpp_trace_create(&out->trace, source->info.ranks, most, NULL);
+    return tpp_trace_create(&out->trace, source->info.ranks, most + 1, NULL);
 }
 
 static int path_part(tpp_op op) {

@@ -174,3 +174,21 @@ int32_t pipe_source_chunks(const struct pipe_source *source, int32_t rank) {
     }
     return chunks;
 }
+
+static const char *plural(int32_t count) {
+    return count == 1 ? "" : "s";
+}
+
+const char *pipe_source_title(char out[PIPE_TITLE_BYTES], const struct pipe_source *source) {
+    const tpp_schedule_info *info = &source->info;
+    char chunks[48] = "";
+    if (info->directions > 1) {
+        snprintf(chunks, sizeof chunks, " x %" PRId32 " directions", info->directions);
+    } else if (info->chunks > 1) {
+        snprintf(chunks, sizeof chunks, " x %" PRId32 " chunks", info->chunks);
+    }
+    snprintf(out, PIPE_TITLE_BYTES, "%.128s: %" PRId32 " rank%s%s, %" PRId32 " micro-batch%s",
+             source->name, info->ranks, plural(info->ranks), chunks, info->micros,
+             info->micros == 1 ? "" : "es");
+    return out;
+}

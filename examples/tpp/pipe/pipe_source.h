@@ -35,6 +35,10 @@ void pipe_source_close(struct pipe_source *source);
 /* Chunks of a rank. */
 int32_t pipe_source_chunks(const struct pipe_source *source, int32_t rank);
 
+/* "zb-v: 4 ranks x 2 chunks, 8 micro-batches"; the text lives in `out`. */
+enum { PIPE_TITLE_BYTES = 256 };
+const char *pipe_source_title(char out[PIPE_TITLE_BYTES], const struct pipe_source *source);
+
 /* Names of the built-in orders, "gpipe, 1f1b, ...", in lines of the help. */
 void pipe_source_print_names(FILE *out);
 

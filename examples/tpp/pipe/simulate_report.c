@@ -6,14 +6,8 @@
 #include "../say.h"
 
 static void print_head(FILE *out, const struct pipe_source *source) {
-    const tpp_schedule_info *info = &source->info;
-    fprintf(out, "%s: %" PRId32 " ranks, %" PRId32 " micro-batches", source->name, info->ranks,
-            info->micros);
-    if (info->chunks > 1) {
-        fprintf(out, ", %" PRId32 " %s a rank", info->chunks,
-                info->directions > 1 ? "stages (one of each direction)" : "chunks");
-    }
-    fputs("\n\n", out);
+    char title[PIPE_TITLE_BYTES];
+    fprintf(out, "%s\n\n", pipe_source_title(title, source));
 }
 
 static void print_ranks(FILE *out, const struct pipe_source *source, const struct pipe_run *run) {

@@ -226,17 +226,18 @@ class Simulate(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, 'c.json')
 
-            def simulate(text, options=''):
+            def simulate(text, options='', name='1f1b'):
                 with open(path, 'w', encoding='utf-8') as file:
                     file.write(text if isinstance(text, str) else json.dumps(text))
-                return say(f'simulate 1f1b --stages 2 --micro 4 --json --costs {path} {options}')
+                return say(f'simulate {name} --stages 2 --micro 4 --json --costs {path} {options}')
 
-            def numbers(text, options=''):
-                done = simulate(text, options)
+            def numbers(*given):
+                done = simulate(*given)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 return json.loads(done.stdout)
             self.assertEqual(numbers({'forward': [1, 3], 'backward_input': 2})['work_by_rank'], [16, 24])
             self.assertEqual(numbers({'forward': [1, 3], 'backward': [2, 4]}, '--ti 50')['work_by_rank'], [12, 28])
+            self.assertEqual(numbers({'backward': 4}, '--ti 50', 'zb-h1')['work_by_rank'], [20, 20])  # halves of it
             self.assertEqual(numbers({'forward': 1}, '--tb 5')['work_by_rank'], [24, 24])
             self.assertEqual(numbers({'latency': 2})['makespan'], numbers({'edge_latency': [2, 9]})['makespan'])
             self.assertEqual(numbers({'latency': 2}), numbers({}, '--p2p 2'))

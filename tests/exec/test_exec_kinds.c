@@ -143,6 +143,8 @@ static void check_row(const exec_rig *rig, const tpp_trace *trace, int32_t row, 
         assert_int_equal(e[at].stage, a[i].stage);
         assert_int_equal(e[at].micro, a[i].micro);
         int second = i > 0 && a[i - 1].flags & TPP_ACTION_FUSED;
+        assert_int_equal((e[at].flags & TPP_EVENT_FUSED) != 0,
+                         second || (a[i].flags & TPP_ACTION_FUSED) != 0);
         if (second)
             assert_true(e[at].start == e[at - 1].start && e[at].end == e[at - 1].end);
         else

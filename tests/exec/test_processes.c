@@ -115,6 +115,8 @@ static void run_processes(exec_rig *rig) {
 
 static void open_rig(exec_rig *rig, const tpp_schedule *s, int32_t lanes) {
     exec_rig_open(rig, s, lanes, EXEC_SERIAL, NULL);
+    tpp_executor_destroy(rig->executor); /* no threads before the forks */
+    rig->executor = NULL;
     assert_true(rig->info.stages <= MOST_STAGES && rig->info.micros <= MOST_MICROS);
     size_t bytes = (size_t)rig->info.ranks * sizeof *reports;
     FILE *f = tmpfile();

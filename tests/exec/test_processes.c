@@ -1,6 +1,8 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +33,7 @@ typedef struct report {
     tpp_status status;
     char message[256];
     int32_t failed_rank, failed_stage, failed_micro, failed_op;
+    atomic_int done; /* its runs are over */
     told lanes[MOST_LANES];
 } report;
 
@@ -86,6 +89,11 @@ static void be_rank(exec_rig *rig, comm_mesh *meshes, int32_t rank) {
     out->failed_micro = rig->report.failed_micro;
     out->failed_op = rig->report.failed_op;
     tell(rig, rank, out);
+    atomic_store(&out->done, 1);
+    for (int32_t r = 0; r < rig->info.ranks && rank == fail_rank; r++) {
+        while (!atomic_load(&reports[r].done))
+            sched_yield(); /* its abort ends the others, not its end */
+    }
     tpp_executor_destroy(e);
     for (int32_t lane = 0; lane < rig->lanes; lane++)
         tpp_comm_destroy(rig->ranks[first + lane].comm);

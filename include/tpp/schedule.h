@@ -181,8 +181,15 @@ enum {
     /** What the executors do: a send is posted and not awaited, until its buffer (the stash slot's)
      * is needed again; messages are told apart by tag. */
     TPP_CHANNEL_POSTED = 0,
-    /** A send blocks until its receive is reached; nothing is buffered. */
-    TPP_CHANNEL_RENDEZVOUS = 1
+    /** A send blocks until its receive is reached; nothing is buffered; messages are told apart by
+     * tag. */
+    TPP_CHANNEL_RENDEZVOUS = 1,
+    /** One queue from a rank to another: a receive takes the oldest message, whatever it is. */
+    TPP_CHANNEL_FIFO_PAIR = 2,
+    /** Two queues from a rank to another, for outputs and for gradients. */
+    TPP_CHANNEL_FIFO_KIND = 3,
+    /** One buffer from a rank to another, from which a receive takes its message by tag. */
+    TPP_CHANNEL_TAGGED = 4
 };
 
 /**
@@ -332,6 +339,33 @@ TPP_API tpp_status tpp_schedule_lower(tpp_schedule *schedule);
 TPP_API tpp_status tpp_schedule_check(const tpp_schedule *schedule, tpp_channel channel);
 
 /**
+ * The same under a channel that holds `capacity` messages from one rank to another: a send copies its
+ * message into the channel and goes on, or blocks while the channel is full of messages that are not
+ * received; with capacity 0 it blocks until its receive is reached. Stash slots are free at once. FIFO
+ * channels also need that messages are received in the order in which they are sent: a FIFO would
+ * deliver wrong data else, at any capacity.
+ *
+ * @param capacity >= 0; of POSTED and RENDEZVOUS 0.
+ * @return as tpp_schedule_check; TPP_ERR_SCHEDULE names the first message out of order.
+ *
+ * Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_check_channel(const tpp_schedule *schedule, tpp_channel channel,
+                                              int32_t capacity);
+
+/**
+ * The smallest capacity that a schedule finishes with.
+ *
+ * @param channel FIFO_PAIR, FIFO_KIND or TAGGED.
+ * @param out     receives it; 0: rendezvous suffices; -1: none does, because messages are received in
+ *                another order than they are sent, or ranks wait for each other whatever is buffered.
+ * @return TPP_OK; TPP_ERR_INVALID; TPP_ERR_SCHEDULE (incomplete, or an action stands before what it
+ *         needs on its rank); TPP_ERR_NO_MEMORY. Takes a few checks. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_capacity(const tpp_schedule *schedule, tpp_channel channel,
+                                         int32_t *out);
+
+/**
  * Make a lowered schedule immutable, after a check with TPP_CHANNEL_POSTED. Executors accept only
  * finished ones.
  *
@@ -372,6 +406,15 @@ TPP_API int32_t tpp_schedule_stage_of(const tpp_schedule *schedule, int32_t rank
  *         any. Since: 0.1.
  */
 TPP_API tpp_status tpp_schedule_peaks(const tpp_schedule *schedule, int32_t *out);
+
+/**
+ * The same up to another end: most chunk forwards that a rank holds at once from F to the end of B or
+ * I (the activations that I needs), or to the end of B or W. Needs no lowering.
+ *
+ * @param op  TPP_OP_I or TPP_OP_W.
+ * @param out receives one number per rank. @return TPP_OK; TPP_ERR_INVALID. Threads: any. Since: 0.1.
+ */
+TPP_API tpp_status tpp_schedule_peaks_until(const tpp_schedule *schedule, tpp_op op, int32_t *out);
 
 /**
  * Write the text form; of a lowered schedule with its messages. Reading it gives the same schedule.

@@ -16,6 +16,7 @@
  * | shard.h, layer.h | what a rank holds; the calls that serve every layer |
  * | linear.h mlp.h attention.h norm.h embedding.h loss.h head.h dropout.h block.h | the layers |
  * | custom.h | a layer of your own, from callbacks |
+ * | deadlock.h | why ranks wait for each other, as data and as a drawing |
  * | model.h | a whole model as numbers, and the layers of its parts |
  * | layer_cost.h | what a call sends and computes, told beforehand |
  * | recompute.h | layers that are computed again instead of kept |
@@ -41,6 +42,7 @@
 #include <tpp/comm.h>
 #include <tpp/convert.h>
 #include <tpp/custom.h>
+#include <tpp/deadlock.h>
 #include <tpp/dropout.h>
 #include <tpp/embedding.h>
 #include <tpp/exec.h>

@@ -111,7 +111,7 @@ static tpp_status apply(tpp_schedule *s, moves *m) {
 tpp_status tpp__sched_receive_early(tpp_schedule *s) {
     tpp__sched_walk w;
     moves m = {NULL, 0, 0};
-    tpp_status status = tpp__sched_walk_begin(&w, s, TPP_CHANNEL_POSTED);
+    tpp_status status = tpp__sched_walk_begin(&w, s, TPP_CHANNEL_POSTED, 0);
     if (status < 0)
         return status;
     w.quiet = true;

@@ -4,7 +4,7 @@
 /* TPP_OK, or TPP__SCHED_WAITS when a rank waits for a slot among those that wait. */
 static tpp_status try(const tpp_schedule *s) {
     tpp__sched_walk w;
-    tpp_status status = tpp__sched_walk_begin(&w, s, TPP_CHANNEL_POSTED);
+    tpp_status status = tpp__sched_walk_begin(&w, s, TPP_CHANNEL_POSTED, 0);
     if (status < 0)
         return status;
     w.quiet = true;

@@ -148,6 +148,17 @@ tpp_status tpp__sched_receive_early(tpp_schedule *s);
 tpp_status tpp__sched_complete(const tpp_schedule *s);
 
 /* Follow all ranks until they end or wait for each other. The schedule must be complete. */
-tpp_status tpp__sched_prove(const tpp_schedule *s, tpp_channel channel);
+tpp_status tpp__sched_prove(const tpp_schedule *s, tpp_channel channel, int32_t capacity);
+
+/* Messages of each channel are received in the order in which they are sent. The schedule must be
+ * complete. */
+tpp_status tpp__sched_fifo_order(const tpp_schedule *s, tpp_channel channel);
+
+static inline bool tpp__sched_is_fifo(tpp_channel channel) {
+    return channel == TPP_CHANNEL_FIFO_PAIR || channel == TPP_CHANNEL_FIFO_KIND;
+}
+
+/* Lowered, complete, and channel and capacity are some. */
+tpp_status tpp__sched_check_ready(const tpp_schedule *s, tpp_channel channel, int32_t capacity);
 
 #endif

@@ -5,43 +5,23 @@
 #include "base/fetch.h"
 #include "sched/deps.h"
 
-/* What has happened to a cell. */
-enum {
-    DID_F = 1 << TPP__SCHED_F,
-    DID_I = 1 << TPP__SCHED_I,
-    DID_W = 1 << TPP__SCHED_W,
-    SENT_F = 8,
-    GOT_F = 16,
-    SENT_B = 32,
-    GOT_B = 64
-};
-
-static uint8_t *cell_at(const tpp__sched_walk *w, int32_t stage, int32_t micro) {
-    return w->cells + tpp__sched_cell(w->s, stage, micro);
-}
+_Static_assert(DID_F == 1 << TPP__SCHED_F && DID_I == 1 << TPP__SCHED_I &&
+                   DID_W == 1 << TPP__SCHED_W,
+               "a result's bit is its kind's");
 
 /* --- Compute --- */
-
-static tpp_status misplaced(const tpp__sched_walk *w, const tpp_action *a, const char *op,
-                            int32_t stage) {
-    if (w->quiet)
-        return TPP_ERR_SCHEDULE;
-    return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d stands before %d%s%d",
-                     w->s->rank_of[a->stage], a->stage, tpp__op_name(a->op), a->micro, stage, op,
-                     a->micro);
-}
 
 /* A result of this rank must stand before `a`; one of another rank must have been received. */
 static tpp_status check_need(const tpp__sched_walk *w, const tpp_action *a, tpp__sched_need need) {
     if (tpp__sched_far(w->s, a->stage, need.stage)) {
         bool forward = need.kind == TPP__SCHED_F;
-        if (!(*cell_at(w, a->stage, a->micro) & (forward ? GOT_F : GOT_B)))
-            return misplaced(w, a, forward ? "RECV_F" : "RECV_B", a->stage);
+        if (!(*tpp__sched_cell_at(w, a->stage, a->micro) & (forward ? GOT_F : GOT_B)))
+            return tpp__sched_misplaced(w, a, forward ? "RECV_F" : "RECV_B", a->stage);
         return TPP__SCHED_STEPPED;
     }
-    static const char *const names[] = {"F", "B (or I)", "W"};
-    if (!(*cell_at(w, need.stage, need.micro) & 1 << need.kind))
-        return misplaced(w, a, names[need.kind], need.stage);
+    static const char *const names[] = {"F", NULL, "W"};
+    if (!(*tpp__sched_cell_at(w, need.stage, need.micro) & 1 << need.kind))
+        return tpp__sched_misplaced(w, a, names[need.kind], need.stage);
     return TPP__SCHED_STEPPED;
 }
 
@@ -61,6 +41,15 @@ static tpp_status not_gone(tpp__sched_walk *w, int32_t rank, const tpp_action *a
                      forward ? "SEND_F" : "SEND_B", micro);
 }
 
+/* The result of cell `old` needs its slot no more: posted, when it has been received, else once it is
+ * in the channel. */
+static bool is_gone(const tpp__sched_walk *w, int32_t old, bool forward) {
+    if (w->channel != TPP_CHANNEL_POSTED)
+        return w->cells[old] & (forward ? SENT_F : SENT_B);
+    int32_t receiver = forward ? old + w->s->micros : old - w->s->micros;
+    return w->cells[receiver] & (forward ? GOT_F : GOT_B);
+}
+
 /* B and I write the input gradient of their slot: what was sent from there must have been received.
  * The output that F writes needs no such care if its slot was freed by a backward: the next stage
  * has then had the output of that micro-batch. Without backwards it is as with B and I. */
@@ -68,8 +57,7 @@ static tpp_status overwrite(tpp__sched_walk *w, int32_t rank, const tpp_action *
     bool forward = a->op == TPP_OP_F;
     int32_t *writer = w->writer + w->slot_first[rank] + a->slot;
     int32_t old = *writer - 1, cell = tpp__sched_cell(w->s, a->stage, a->micro);
-    int32_t receiver = forward ? old + w->s->micros : old - w->s->micros;
-    if (old >= 0 && !(w->cells[receiver] & (forward ? GOT_F : GOT_B)))
+    if (old >= 0 && !is_gone(w, old, forward))
         return not_gone(w, rank, a, old);
     if (w->rules[a->stage].far[forward ? 0 : 1])
         *writer = 1 + cell;
@@ -91,7 +79,7 @@ static tpp_status compute(tpp__sched_walk *w, int32_t rank, const tpp_action *a)
     static const uint8_t makes[] = {DID_F, DID_I | DID_W, DID_I, DID_W};
     int op = a->op - TPP_OP_F;
     const tpp__sched_rule *rule = &w->rules[a->stage];
-    uint8_t *cell = cell_at(w, a->stage, a->micro);
+    uint8_t *cell = tpp__sched_cell_at(w, a->stage, a->micro);
     if ((rule->here[op] & ~*cell) | (rule->there[op] & ~cell[rule->other[op]]))
         return explain(w, a);
     bool writes =
@@ -129,68 +117,6 @@ static void find_rule(tpp__sched_walk *w, int32_t stage) {
     rule->far[1] = tpp__sched_far(w->s, stage, stage - 1);
 }
 
-/* --- Messages --- */
-
-/* What a message carries, or the slot it fills, must be there. */
-static tpp_status check_message(const tpp__sched_walk *w, const tpp_action *a) {
-    uint8_t here = *cell_at(w, a->stage, a->micro);
-    if ((a->op == TPP_OP_SEND_F || a->op == TPP_OP_RECV_B) && !(here & 1 << TPP__SCHED_F))
-        return misplaced(w, a, "F", a->stage);
-    if (a->op == TPP_OP_SEND_B && !(here & 1 << TPP__SCHED_I))
-        return misplaced(w, a, "B (or I)", a->stage);
-    return TPP__SCHED_STEPPED;
-}
-
-static void note_message(tpp__sched_walk *w, const tpp_action *a) {
-    static const uint8_t bits[] = {SENT_F, GOT_F, SENT_B, GOT_B};
-    *cell_at(w, a->stage, a->micro) |= bits[a->op - TPP_OP_SEND_F];
-}
-
-/* Nothing is buffered: both ranks pass a message together, once both stand at it. */
-static tpp_status meet(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
-    int32_t peer = a->peer;
-    const tpp_action *b = w->s->actions + w->at[peer];
-    if (w->at[peer] == w->s->first[peer + 1] || !tpp__sched_is_message(b->op) || b->tag != a->tag) {
-        w->waits_for[rank] = peer;
-        return TPP__SCHED_WAITS;
-    }
-    tpp_status status = check_message(w, b);
-    if (status != TPP__SCHED_STEPPED)
-        return status;
-    note_message(w, b);
-    w->at[peer]++;
-    return TPP__SCHED_STEPPED;
-}
-
-static tpp_status post(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
-    if (a->op == TPP_OP_SEND_F || a->op == TPP_OP_SEND_B)
-        return TPP__SCHED_STEPPED;
-    uint8_t there = *cell_at(w, tpp__sched_other(a->op, a->stage), a->micro);
-    if (there & (a->op == TPP_OP_RECV_F ? SENT_F : SENT_B))
-        return TPP__SCHED_STEPPED;
-    w->waits_for[rank] = a->peer;
-    return TPP__SCHED_WAITS;
-}
-
-static void wake(tpp__sched_walk *w, int32_t rank, int32_t peer) {
-    if (w->waits_for[peer] != rank)
-        return;
-    w->waits_for[peer] = -1;
-    w->ready[w->ready_count++] = peer;
-}
-
-static tpp_status message(tpp__sched_walk *w, int32_t rank, const tpp_action *a) {
-    tpp_status status = check_message(w, a);
-    if (status != TPP__SCHED_STEPPED)
-        return status;
-    status = w->channel == TPP_CHANNEL_RENDEZVOUS ? meet(w, rank, a) : post(w, rank, a);
-    if (status != TPP__SCHED_STEPPED)
-        return status;
-    note_message(w, a);
-    wake(w, rank, a->peer);
-    return TPP__SCHED_STEPPED;
-}
-
 /* --- All ranks --- */
 
 static tpp_status follow(tpp__sched_walk *w, int32_t rank) {
@@ -199,7 +125,8 @@ static tpp_status follow(tpp__sched_walk *w, int32_t rank) {
     for (; i < end; i++) {
         const tpp_action *a = w->s->actions + i;
         tpp__fetch(a + (i + 16 < end ? 16 : 0));
-        status = tpp__sched_is_message(a->op) ? message(w, rank, a) : compute(w, rank, a);
+        status =
+            tpp__sched_is_message(a->op) ? tpp__sched_message(w, rank, a) : compute(w, rank, a);
         if (status != TPP__SCHED_STEPPED)
             break;
     }
@@ -230,7 +157,7 @@ int32_t tpp__sched_walk_unreceived(const tpp__sched_walk *w, int32_t rank) {
 void tpp__sched_walk_receive(tpp__sched_walk *w, int32_t cell) {
     int32_t stage = cell / w->s->micros;
     w->cells[cell - w->s->micros] |= GOT_B;
-    wake(w, w->s->rank_of[stage - 1], w->s->rank_of[stage]);
+    tpp__sched_wake(w, w->s->rank_of[stage - 1], w->s->rank_of[stage]);
 }
 
 /* --- Memory: one block --- */
@@ -242,15 +169,18 @@ static void lay_out(tpp__sched_walk *w, tpp__arena *arena, int64_t slots) {
     w->at = tpp__arena_take(arena, s->ranks, sizeof *w->at);
     w->waits_for = tpp__arena_take(arena, s->ranks, sizeof *w->waits_for);
     w->ready = tpp__arena_take(arena, s->ranks, sizeof *w->ready);
+    w->channel_of = tpp__arena_take(arena, 2 * (int64_t)s->stages, sizeof *w->channel_of);
+    w->in_channel = tpp__arena_take(arena, 2 * (int64_t)s->stages, sizeof *w->in_channel);
     w->slot_first = tpp__arena_take(arena, s->ranks, sizeof *w->slot_first);
     w->writer = tpp__arena_take(arena, slots, sizeof *w->writer);
 }
 
-tpp_status tpp__sched_walk_begin(tpp__sched_walk *w, const tpp_schedule *s, tpp_channel channel) {
+tpp_status tpp__sched_walk_begin(tpp__sched_walk *w, const tpp_schedule *s, tpp_channel channel,
+                                 int32_t capacity) {
     int64_t slots = 0;
     for (int32_t r = 0; r < s->ranks; r++)
         slots += s->rank_slots[r];
-    *w = (tpp__sched_walk){.s = s, .channel = channel};
+    *w = (tpp__sched_walk){.s = s, .channel = channel, .capacity = capacity};
     tpp__arena arena = tpp__arena_counting();
     lay_out(w, &arena, slots);
     w->bytes = arena.used;
@@ -269,7 +199,12 @@ tpp_status tpp__sched_walk_begin(tpp__sched_walk *w, const tpp_schedule *s, tpp_
         w->slot_first[r] = slots;
         slots += s->rank_slots[r];
     }
-    return TPP_OK;
+    tpp_status status = TPP_OK;
+    if (channel != TPP_CHANNEL_POSTED && capacity > 0)
+        status = tpp__sched_channels(s, channel, w->channel_of);
+    if (status < 0)
+        tpp__sched_walk_end(w);
+    return status;
 }
 
 void tpp__sched_walk_end(tpp__sched_walk *w) {

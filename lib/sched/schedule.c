@@ -170,20 +170,6 @@ tpp_status tpp_schedule_partition(int32_t items, int32_t parts, int32_t part, in
     return TPP_OK;
 }
 
-/* --- Life --- */
-
-tpp_status tpp_schedule_check(const tpp_schedule *schedule, tpp_channel channel) {
-    if (!schedule)
-        return refuse_null("schedule");
-    if (channel != TPP_CHANNEL_POSTED && channel != TPP_CHANNEL_RENDEZVOUS)
-        return tpp__fail(TPP_ERR_INVALID, "channel = %d; valid: 0 (POSTED), 1 (RENDEZVOUS)",
-                         channel);
-    if (schedule->state < TPP__SCHED_LOWERED)
-        return tpp__fail(TPP_ERR_INVALID, "schedule is not lowered; call tpp_schedule_lower first");
-    tpp_status status = tpp__sched_complete(schedule);
-    return status < 0 ? status : tpp__sched_prove(schedule, channel);
-}
-
 tpp_status tpp_schedule_finish(tpp_schedule *schedule) {
     tpp_status status = tpp_schedule_check(schedule, TPP_CHANNEL_POSTED);
     if (status == TPP_OK)

@@ -283,6 +283,26 @@ static void test_messages_cost_no_time(void **state) {
     }
 }
 
+/* One chunk is passed in one order, whatever the groups. */
+static void test_one_chunk(void **state) {
+    (void)state;
+    for (int32_t p = 1; p <= 8; p++) {
+        for (int32_t m = 1; m <= 12; m++) {
+            tpp_schedule *h1 = made(H1, p, 1, m, 0);
+            char *expected = sched_text(h1);
+            for (int32_t g = 0; g <= m; g++) {
+                tpp_schedule *s = made(IZB, p, 1, m, g);
+                char *text = sched_text(s);
+                assert_string_equal(text, expected);
+                free(text);
+                tpp_schedule_destroy(s);
+            }
+            free(expected);
+            tpp_schedule_destroy(h1);
+        }
+    }
+}
+
 /* Any group, dealt well or badly, finishes. */
 static void test_all_groups_finish(void **state) {
     (void)state;
@@ -300,15 +320,11 @@ static void test_all_groups_finish(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_peaks),
-        cmocka_unit_test(test_zero_bubble),
-        cmocka_unit_test(test_zb_interleaved),
-        cmocka_unit_test(test_bfs),
-        cmocka_unit_test(test_eager),
-        cmocka_unit_test(test_forward_only),
-        cmocka_unit_test(test_messages_cost_no_time),
-        cmocka_unit_test(test_all_groups_finish),
+        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_zero_bubble),  cmocka_unit_test(test_zb_interleaved),
+        cmocka_unit_test(test_bfs),          cmocka_unit_test(test_eager),
+        cmocka_unit_test(test_forward_only), cmocka_unit_test(test_messages_cost_no_time),
+        cmocka_unit_test(test_one_chunk),    cmocka_unit_test(test_all_groups_finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

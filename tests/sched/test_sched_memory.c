@@ -117,6 +117,8 @@ static void test_lower(void **state) {
     try_all(lower, &d, 6);
     d = sched_desc(TPP_SCHEDULE_GPIPE, 3, 1, 2, 0);
     try_all(lower, &d, 4);
+    d = sched_desc(TPP_SCHEDULE_FORWARD_ONLY, 2, 2, 8, 8);
+    try_all(lower, &d, 8);
 }
 
 static tpp_status check(const tp_counting *memory, void *ctx) {

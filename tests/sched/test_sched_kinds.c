@@ -179,17 +179,14 @@ static void test_any_placement(void **state) {
     static const tpp_schedule_kind kinds[] = {TPP_SCHEDULE_GPIPE, TPP_SCHEDULE_BFS,
                                               TPP_SCHEDULE_FORWARD_ONLY};
     for (int i = 0; i < 6000; i++) {
-        int32_t rank_of[16], p = 1 + (int32_t)draw(&random, 5), used = 0;
+        int32_t rank_of[16], p = 1 + (int32_t)draw(&random, 5);
         int32_t stages = p + (int32_t)draw(&random, 11), m = 1 + (int32_t)draw(&random, 12);
-        for (int32_t k = 0; k < stages; k++) {
+        for (int32_t k = 0; k < stages; k++)
             rank_of[k] = (int32_t)draw(&random, (uint32_t)p);
-            used |= 1 << rank_of[k];
-        }
         tpp_schedule *s = placed(kinds[i % 3], p, m, stages, rank_of);
         if (!sched_sim_run(s, 1, 2).finished)
             fail_msg("it does not finish");
-        if (used == (1 << p) - 1) /* a line without actions is none */
-            is_read_again(s);
+        is_read_again(s);
         tpp_schedule_destroy(s);
     }
 }

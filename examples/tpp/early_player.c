@@ -35,6 +35,7 @@ tpp_status early_player_open(struct early_player *p) {
         p->ranks[i].comm = p->sides[i].pipeline;
         p->ranks[i].ops = early_side_ops();
         p->ranks[i].ctx = &p->sides[i];
+        p->sides[i].sums = p->count < team->layout.pp;
         status = early_side_open(&p->sides[i]);
     }
     p->run = team->run;
@@ -80,7 +81,7 @@ static tpp_status join_ends(void *arg, int32_t rank, int32_t lane) {
     int holds = 0;
     for (int32_t c = 0; c < side->worker->chunks; c++) {
         int32_t stage = side->worker->pieces[c].stage;
-        holds |= stage == 0 || stage == team->stages - 1;
+        holds |= stage % team->stages == 0 || stage % team->stages == team->stages - 1;
     }
     side->ties = holds;
     return side->pipeline ? tpp_comm_split(side->pipeline, &side->ends, holds ? 0 : -1, rank)
@@ -134,7 +135,7 @@ static tpp_status play_step(struct early_player *p, int64_t step) {
     }
     sampler_note(&p->sampler);
     if (p->count == p->shared->team->layout.pp) {
-        status = update_tied(p->shared->team, p->executor);
+        status = update_sums(p->shared->team, p->executor);
     }
     return status == TPP_OK ? each(p, step_side, &job) : status;
 }

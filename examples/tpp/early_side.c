@@ -20,10 +20,11 @@ tpp_status early_side_open(struct early_side *side) {
     for (int32_t c = 0; c < worker->chunks; c++) {
         side->undo[c] = reserve(worker->pieces[c].undo_bytes, 1);
     }
-    if (notes_steps(side)) {
-        side->record.micro_losses =
-            reserve(team->config->micros, sizeof *side->record.micro_losses);
+    for (int32_t c = 0; c < worker->chunks && team->directions > 1; c++) {
+        int64_t bytes = worker->pieces[c].grad_bytes;
+        side->mirror_bytes = bytes > side->mirror_bytes ? bytes : side->mirror_bytes;
     }
+    side->mirror = reserve(side->mirror_bytes, 1);
     tpp_validation_desc d = {0};
     d.size = sizeof d;
     d.pipeline = side->pipeline;
@@ -40,7 +41,7 @@ void early_side_close(struct early_side *side) {
         free(side->undo[c]);
     }
     free(side->undo);
-    free(side->record.micro_losses);
+    free(side->mirror);
 }
 
 void early_side_enter(struct early_side *side) {
@@ -49,41 +50,55 @@ void early_side_enter(struct early_side *side) {
 
 /* --- After a run ------------------------------------------------------------------------------ */
 
+/* The two copies of a tied table, of each direction. */
 static tpp_status sum_tied(struct early_side *side) {
     const struct team *team = side->shared->team;
-    const tpp_layer *layers[2];
-    void *grads[2];
-    int32_t count = 0;
-    struct piece *one = NULL;
-    for (int32_t c = 0; c < side->worker->chunks && side->ties; c++) {
-        struct piece *piece = &side->worker->pieces[c];
-        if (piece->stage == 0 || piece->stage == team->stages - 1) {
-            layers[count] = piece->layer;
-            grads[count++] = piece->grads;
-            one = piece;
+    tpp_status status = TPP_OK;
+    for (int32_t d = 0; d < team->directions && side->ties && status == TPP_OK; d++) {
+        const tpp_layer *layers[2];
+        void *grads[2];
+        int32_t count = 0;
+        struct piece *one = NULL;
+        for (int32_t c = 0; c < side->worker->chunks; c++) {
+            struct piece *piece = &side->worker->pieces[c];
+            if (piece->stage == d * team->stages || piece->stage == (d + 1) * team->stages - 1) {
+                layers[count] = piece->layer;
+                grads[count++] = piece->grads;
+                one = piece;
+            }
+        }
+        if (one) {
+            status = tpp_layer_sum_tied(layers, grads, count, side->ends, one->tied,
+                                        2 * one->tied_bytes);
         }
     }
-    return one ? tpp_layer_sum_tied(layers, grads, count, side->ends, one->tied,
-                                    2 * one->tied_bytes)
-               : TPP_OK;
+    return status;
 }
 
+static tpp_status sum_gradients(struct early_side *side) {
+    const struct team *team = side->shared->team;
+    tpp_status status = TPP_OK;
+    if (team->directions > 1 && side->sums) {
+        status = tpp_stage_sum_mirrors(&side->worker->stage, 1, team->schedule, side->pipeline,
+                                       side->mirror, side->mirror_bytes);
+    }
+    if (status == TPP_OK && side->sums) {
+        status = sum_tied(side);
+    }
+    return status == TPP_OK ? update_squares(side->worker) : status;
+}
+
+/* Of two directions the first one counts. */
 static void place_parts(struct early_side *side) {
     int32_t blocks = side->shared->team->blocks;
     double *parts = tpp_validation_parts(side->validation);
     for (int32_t c = 0; c < side->worker->chunks; c++) {
         const struct piece *piece = &side->worker->pieces[c];
-        memcpy(parts + (int64_t)piece->first * blocks, piece->squares,
-               (size_t)piece->count * (size_t)blocks * sizeof *parts);
+        if (piece->stage < side->shared->team->stages) {
+            memcpy(parts + (int64_t)piece->first * blocks, piece->squares,
+                   (size_t)piece->count * (size_t)blocks * sizeof *parts);
+        }
     }
-}
-
-static void keep_losses(struct early_side *side) {
-    const struct team *team = side->shared->team;
-    const double *losses = NULL;
-    side->record.loss = team_loss(team, &losses);
-    memcpy(side->record.micro_losses, losses,
-           (size_t)team->config->micros * sizeof *side->record.micro_losses);
 }
 
 /* One side decides, before anyone can have the norm of this step: all others read it after that. */
@@ -107,15 +122,12 @@ static tpp_status move_in_advance(struct early_side *side) {
 tpp_status early_side_step(struct early_side *side, int64_t step, double rate) {
     tpp_verdict known = {0};
     known.size = sizeof known;
-    tpp_status status = sum_tied(side);
-    if (status == TPP_OK) {
-        status = update_squares(side->worker);
-    }
+    tpp_status status = sum_gradients(side);
     if (status != TPP_OK) {
         return status;
     }
-    if (notes_steps(side)) {
-        keep_losses(side);
+    if (side->lane == 0) {
+        team_losses_of(side->shared->team, side->rank, side->shared->losses[step % 2]);
     }
     side->step = step;
     side->adamw = update_adamw(side->shared->team->config, step, rate);
@@ -161,12 +173,12 @@ tpp_status early_side_settle(struct early_side *side) {
     side->pending = 0;
     side->over = verdict.skip || side->step >= atomic_load(&side->shared->last);
     side->drained = redone || side->over;
-    if (notes_steps(side)) {
-        side->record.step = side->step;
-        side->record.when = clock_seconds();
-        side->record.norm = verdict.norm;
-        side->record.redone = redone;
-        side->shared->note(side->shared->ctx, &side->record);
+    if (notes_steps(side)) { /* all losses were there before the norm */
+        const double *losses = side->shared->losses[side->step % 2];
+        struct early_record record = {side->step,   team_mean_loss(side->shared->team, losses),
+                                      verdict.norm, clock_seconds(),
+                                      redone,       losses};
+        side->shared->note(side->shared->ctx, &record);
     }
     return TPP_OK;
 }

@@ -12,7 +12,7 @@ struct early_record {
     double loss, norm;
     double when; /* the clock at its end */
     int redone;
-    double *micro_losses; /* [micros] */
+    const double *micro_losses; /* [micros] */
 };
 
 /* What all sides of a training share. */
@@ -20,6 +20,7 @@ struct early_shared {
     struct team *team;
     atomic_llong last; /* step after which the ranks end; set before its norm is passed on */
     atomic_int quit;   /* set it soon */
+    double *losses[2]; /* [micros] of an even and an odd step, of which one has no verdict yet */
     void (*note)(void *ctx, const struct early_record *record); /* by one side, step after step */
     void *ctx;
 };
@@ -29,8 +30,12 @@ struct early_side {
     struct early_shared *shared;
     struct worker *worker;
     tpp_comm *pipeline;
-    tpp_comm *ends; /* the ranks that hold copies of a tied table, of this lane; NULL: one */
-    int ties;       /* sums these copies by itself */
+    int sums; /* gradients over mirrors and copies by itself: it is not played with them */
+    tpp_comm
+        *ends;    /* the ranks that hold copies of a tied table, of this lane; NULL: one, or none */
+    int ties;     /* it holds one */
+    void *mirror; /* memory to sum mirrored stages in, of the largest */
+    int64_t mirror_bytes;
     int32_t rank, lane;
     tpp_validation *validation;
     void **undo; /* [chunks] */
@@ -39,7 +44,6 @@ struct early_side {
     int stepped; /* parameters moved in advance */
     int64_t step;
     tpp_adamw_desc adamw;
-    struct early_record record; /* of the side that notes steps */
     /* The run under way: */
     int drained; /* it began with parameters that were wrong: nothing is computed any more */
     int over;    /* no step follows */

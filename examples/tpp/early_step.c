@@ -12,6 +12,12 @@
 
 enum { RECORDS = 16 }; /* that the ranks may be ahead of who takes them */
 
+/* A record that stays until it is taken. */
+struct slot {
+    struct early_record record;
+    double *micro_losses;
+};
+
 struct early {
     struct early_shared shared;
     struct early_side *sides; /* [pp][tp] */
@@ -25,7 +31,7 @@ struct early {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* Under the lock: */
-    struct early_record records[RECORDS];
+    struct slot slots[RECORDS];
     int64_t noted, used; /* records so far */
     int32_t playing;
     int closed; /* nobody takes any more */
@@ -41,10 +47,9 @@ static void note(void *ctx, const struct early_record *record) {
         pthread_cond_wait(&e->changed, &e->lock);
     }
     if (!e->closed) {
-        struct early_record *to = &e->records[e->noted++ % RECORDS];
-        double *losses = to->micro_losses;
-        *to = *record;
-        to->micro_losses = memcpy(losses, record->micro_losses, bytes);
+        struct slot *to = &e->slots[e->noted++ % RECORDS];
+        to->record = *record;
+        memcpy(to->micro_losses, record->micro_losses, bytes);
     }
     e->shared.team->steps = record->step + 1;
     pthread_cond_broadcast(&e->changed);
@@ -92,17 +97,17 @@ int early_next(struct early *e) {
 }
 
 void early_take(struct early *e, struct step_result *out) {
+    size_t bytes = (size_t)e->shared.team->config->micros * sizeof *e->taken;
     pthread_mutex_lock(&e->lock);
-    struct early_record *record = &e->records[e->used++ % RECORDS];
-    double *losses = record->micro_losses;
-    record->micro_losses = e->taken;
-    e->taken = losses;
-    *out = (struct step_result){.loss = record->loss,
-                                .norm = record->norm,
-                                .seconds = record->when - e->since,
-                                .redone = record->redone,
-                                .micro_losses = losses};
-    e->since = record->when;
+    const struct slot *from = &e->slots[e->used % RECORDS];
+    memcpy(e->taken, from->micro_losses, bytes);
+    *out = (struct step_result){.loss = from->record.loss,
+                                .norm = from->record.norm,
+                                .seconds = from->record.when - e->since,
+                                .redone = from->record.redone,
+                                .micro_losses = e->taken};
+    e->since = from->record.when;
+    e->used++;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
 }
@@ -154,7 +159,10 @@ int early_create(struct early **out, struct team *team, const struct corpus *cor
     pthread_cond_init(&e->changed, NULL);
     e->taken = reserve(team->config->micros, sizeof *e->taken);
     for (int i = 0; i < RECORDS; i++) {
-        e->records[i].micro_losses = reserve(team->config->micros, sizeof *e->taken);
+        e->slots[i].micro_losses = reserve(team->config->micros, sizeof *e->taken);
+    }
+    for (int i = 0; i < 2; i++) {
+        e->shared.losses[i] = reserve(team->config->micros, sizeof *e->taken);
     }
     e->count = team->layout.executor == EXECUTOR_SERIAL ? 1 : team->layout.pp;
     e->sides = reserve(rows, sizeof *e->sides);
@@ -211,8 +219,10 @@ void early_destroy(struct early *e) {
         early_player_close(&e->players[i]);
     }
     for (int i = 0; i < RECORDS; i++) {
-        free(e->records[i].micro_losses);
+        free(e->slots[i].micro_losses);
     }
+    free(e->shared.losses[0]);
+    free(e->shared.losses[1]);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->changed);
     free(e->taken);

@@ -154,17 +154,23 @@ static tpp_status set_data(struct team *team, const int32_t *ids, const int32_t 
     return status;
 }
 
-double team_loss(const struct team *team, const double **micro_losses) {
+void team_losses_of(const struct team *team, int32_t rank, double *micro_losses) {
     int32_t half = (team->config->micros + 1) / 2; /* of the first of two directions */
-    double sum = 0;
+    const double *losses = tpp_stage_losses(team->workers[rank * team->layout.tp].stage);
     for (int32_t i = 0; i < team->config->micros; i++) {
         int32_t direction = team->directions > 1 && i >= half;
         int32_t last = (direction + 1) * team->stages - 1;
-        int32_t rank = tpp_schedule_rank_of(team->schedule, last);
-        team->micro_losses[i] = tpp_stage_losses(team->workers[rank * team->layout.tp].stage)[i];
-        sum += team->micro_losses[i];
+        if (tpp_schedule_rank_of(team->schedule, last) == rank) {
+            micro_losses[i] = losses[i];
+        }
     }
-    *micro_losses = team->micro_losses;
+}
+
+double team_mean_loss(const struct team *team, const double *micro_losses) {
+    double sum = 0;
+    for (int32_t i = 0; i < team->config->micros; i++) {
+        sum += micro_losses[i];
+    }
     return sum / ((double)team->config->batch * team->config->seq);
 }
 
@@ -179,7 +185,11 @@ int team_step(struct team *team, const int32_t *ids, const int32_t *targets, dou
         return library_error("train a step");
     }
     sampler_note(&team->sampler);
-    out->loss = team_loss(team, &out->micro_losses);
+    for (int32_t rank = 0; rank < team->layout.pp; rank++) {
+        team_losses_of(team, rank, team->micro_losses);
+    }
+    out->micro_losses = team->micro_losses;
+    out->loss = team_mean_loss(team, team->micro_losses);
     if (update(team, rate, &out->norm) != TPP_OK) {
         return library_error("update the parameters");
     }

@@ -55,8 +55,11 @@ int team_step(struct team *team, const int32_t *ids, const int32_t *targets, dou
 tpp_status team_set_data(const struct team *team, struct worker *worker, int64_t step,
                          const int32_t *ids, const int32_t *targets);
 
-/* Loss of the run that the last stage has ended. */
-double team_loss(const struct team *team, const double **micro_losses);
+/* Losses of the micro-batches whose last stage lies on a rank, of the run that it has ended. */
+void team_losses_of(const struct team *team, int32_t rank, double *micro_losses);
+
+/* Mean over the step's bytes. */
+double team_mean_loss(const struct team *team, const double *micro_losses);
 
 /* The piece that holds a parameter of the whole model, on a lane. */
 const struct piece *team_piece(const struct team *team, int32_t param, int32_t lane);

@@ -132,11 +132,6 @@ static int check_schedule(const struct train_config *c, int32_t *stages) {
     }
     tpp_schedule_destroy(schedule);
     *stages = info.depth;
-    if (info.directions > 1 && c->early) {
-        return usage_error("--early-step does not go with --schedule %s: each rank waits for the "
-                           "gradients of its mirror before it steps",
-                           name);
-    }
     return status == TPP_OK ? 0 : usage_error("--schedule %s: %s", name, tpp_message());
 }
 

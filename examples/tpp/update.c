@@ -97,11 +97,18 @@ static tpp_status sum_tied(void *arg, int32_t rank, int32_t lane) {
     return status;
 }
 
-tpp_status update_tied(struct team *team, tpp_executor *executor) {
+tpp_status update_sums(struct team *team, tpp_executor *executor) {
     struct job job = {.team = team};
-    return team->config->desc.flags & TPP_MODEL_TIED
-               ? tpp_executor_each(executor, team->layout.pp, team->layout.tp, sum_tied, &job)
-               : TPP_OK;
+    int32_t ranks = team->layout.pp;
+    int32_t lanes = team->layout.tp;
+    tpp_status status = TPP_OK;
+    if (team->directions > 1) {
+        status = tpp_executor_each(executor, ranks, lanes, sum_mirrors, &job);
+    }
+    if (status == TPP_OK && (team->config->desc.flags & TPP_MODEL_TIED)) {
+        status = tpp_executor_each(executor, ranks, lanes, sum_tied, &job);
+    }
+    return status;
 }
 
 static tpp_status move(void *arg, int32_t rank, int32_t lane) {
@@ -150,13 +157,7 @@ tpp_status update(struct team *team, double rate, double *norm) {
     int32_t lanes = team->layout.tp;
     tpp_verdict verdict = {0};
     verdict.size = sizeof verdict;
-    tpp_status status = TPP_OK;
-    if (team->directions > 1) {
-        status = tpp_executor_each(team->executor, ranks, lanes, sum_mirrors, &job);
-    }
-    if (status == TPP_OK) {
-        status = update_tied(team, team->executor);
-    }
+    tpp_status status = update_sums(team, team->executor);
     if (status == TPP_OK) {
         status = tpp_executor_each(team->executor, ranks, lanes, squares, &job);
     }

@@ -20,8 +20,9 @@ tpp_adamw_desc update_adamw(const struct train_config *config, int64_t step, dou
  * gradient first: the lanes of a rank have to call it at the same time. */
 tpp_status update_squares(struct worker *worker);
 
-/* Sum the copies of a tied table, if the model has one; all ranks are at rest. */
-tpp_status update_tied(struct team *team, tpp_executor *executor);
+/* Sum gradients over mirrored stages and over the copies of a tied table, if there are any; all ranks
+ * are at rest. */
+tpp_status update_sums(struct team *team, tpp_executor *executor);
 
 /* Clip the gradient, move the parameters (AdamW), set the gradient to zero. norm: of the
  * gradient before clipping, with the same bits under every layout that has the same blocks. When it is

@@ -14,7 +14,7 @@ from train_run import TEXT, TINY, TPP, arguments, bits, run, train
 
 LAYOUTS = [{}, {'tp': 4}, {'pp': 2, 'tp': 2}, {'pp': 4}, {'pp': 4, 'schedule': 'gpipe'}, {'pp': 8, 'micro_batches': 2},
            {'pp': 2, 'chunks': 3, 'schedule': 'interleaved'}, {'pp': 4, 'schedule': 'zb-h2'},
-           {'pp': 2, 'schedule': 'zb-v'}]
+           {'pp': 2, 'schedule': 'zb-v'}, {'pp': 2, 'schedule': 'dualpipe'}, {'pp': 2, 'tp': 2, 'schedule': 'dualpipev'}]
 EXECUTORS = ('threads', 'serial')
 
 

@@ -61,7 +61,6 @@ WRONG = [
     ('--chunks=2', ['--chunks 2', 'interleaved', '1f1b']),
     ('--chunks=3 --schedule=zb-v', ['--chunks 3', 'interleaved, bfs or zb-interleaved', 'zb-v']),
     ('--pp=5 --schedule=v-min', ['--layers 8', '10 stages', 'v-min', '--pp 5', '10 or more']),
-    ('--schedule=dualpipe --early-step', ['--early-step', 'dualpipe']),
     ('--pp=9 --schedule=dualpipe', ['--layers 8', '9 stages', 'dualpipe', '9 or more']),
     ('--heads=32 --tp=32 --layers=256 --pp=16', ['--tp 32', '--pp 16', '256']),
     ('--seq=200000', ['--seq 200000', 'kjv_excerpt.txt', '100719']),

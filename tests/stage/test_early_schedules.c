@@ -77,6 +77,23 @@ static void test_cases(void **state) {
     assert_in_range(wrong, 5, TOY_STEPS - 4);
 }
 
+/* A rank is in its next step while another one is still in the one before. */
+static void test_no_barrier(void **state) {
+    static const tpp_schedule_kind kinds[] = {TPP_SCHEDULE_ZB_H1, TPP_SCHEDULE_ZB_H2};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        tpp_schedule *s = NULL;
+        tpp_schedule_info info;
+        tpp_schedule_desc d = {.size = sizeof d, .kind = kinds[k], .ranks = 4, .micros = 8};
+        assert_int_equal(tpp_schedule_make(&s, &d), TPP_OK);
+        assert_true(has_backward(s, &info));
+        step_toy toy = {.schedule = s, .executor = TOY_RANKS, .fail_step = -1, .gate = 1};
+        toy.clip = 0.75;
+        expect(&toy, &d, &info);
+        tpp_schedule_destroy(s);
+    }
+}
+
 static void fails(const tpp_schedule *s, const tpp_schedule_desc *d, void *arg) {
     visit *v = arg;
     tpp_schedule_info info;
@@ -101,6 +118,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_no_barrier),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

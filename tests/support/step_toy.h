@@ -15,10 +15,13 @@ typedef struct step_toy {
     const tpp_schedule *schedule;
     int32_t executor;
     double clip;
-    int32_t fail_rank,
-        fail_call;     /* in a run of fail_step the fail_call-th callback fails, from 1 */
+    int32_t fail_rank; /* its fail_call-th callback in runs of fail_step fails, from 1 */
+    int32_t fail_call;
     int64_t fail_step; /* -1: none */
     uint64_t seed;     /* of delays */
+    /* 1: the last rank's W of the last micro-batch waits in the first step until the first rank is in
+     * the second one */
+    int32_t gate;
 } step_toy;
 
 typedef struct step_toy_result {

@@ -92,6 +92,32 @@ static void test_numbers(void **state) {
     tpp_trace_destroy(trace);
 }
 
+/* Cells of one width have numbers all or none, wherever the rounding of their edges falls. */
+static void test_equal_cells(void **state) {
+    enum { CELLS = 66 };
+    (void)state;
+    int all = 0, none = 0, pictures = 0;
+    for (double width = 1000; width < 1400; width++) {
+        tpp_trace *trace = NULL;
+        assert_int_equal(tpp_trace_create(&trace, 1, CELLS, NULL), TPP_OK);
+        for (int i = 0; i < CELLS; i++) {
+            tpp_event event = event_of(TPP_OP_F, 10 + i, i, i + 1);
+            assert_int_equal(tpp_trace_add(trace, &event), TPP_OK);
+        }
+        trace_buffer out = drawn(trace, (tpp_trace_svg_desc){.width = width});
+        int64_t numbers =
+            trace_count(strstr(out.text, "pointer-events=\"none\""), "<text x=") -
+            trace_count(strstr(out.text, "text-anchor=\"middle\">\n<path"), "<text x=");
+        pictures++;
+        all += numbers == CELLS;
+        none += numbers == 0;
+        trace_buffer_free(&out);
+        tpp_trace_destroy(trace);
+    }
+    assert_true(all > 0 && none > 0);
+    assert_int_equal(all + none, pictures);
+}
+
 /* A pair's time is counted once: 8 of 10. */
 static void test_idle(void **state) {
     (void)state;
@@ -176,9 +202,13 @@ static void test_add_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halves), cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_idle),   cmocka_unit_test(test_colours_and_legend),
-        cmocka_unit_test(test_chrome), cmocka_unit_test(test_add_refuses),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_equal_cells),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_colours_and_legend),
+        cmocka_unit_test(test_chrome),
+        cmocka_unit_test(test_add_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,15 +13,38 @@ import xml.etree.ElementTree
 from pipe_command import check_help, check_words, examples, good, say
 from train_run import TPP
 
-OPTIONS = 'stages micro chunks group split two-way channel json svg help'
+OPTIONS = 'stages micro chunks group split two-way channel capacity json svg help'
 RULES = 'form placement complete order messages deadlock'.split()
 
 WRONG = [
     ('', ['NAME', '--help']),
     ('zigzag', ['zigzag', 'file', 'gpipe, 1f1b']),
     ('1f1b --chunks 2', ['--chunks = 2', '1f1b']),
-    ('1f1b --channel pigeon', ['--channel pigeon', 'posted, rendezvous']),
+    ('1f1b --channel pigeon', ['--channel pigeon', 'posted, rendezvous, fifo-pair, fifo-kind, tagged']),
+    ('1f1b --capacity 1', ['--capacity 1', 'posted', 'fifo-pair, fifo-kind, tagged']),
+    ('1f1b --channel rendezvous --capacity 0', ['--capacity 0', 'rendezvous', 'fifo-pair']),
+    ('1f1b --channel tagged --capacity -1', ['--capacity -1', 'out of range']),
     ('1f1b --svg /does/not/exist/s', ['--svg /does/not/exist/s', 'No such file']),
+]
+
+# Messages that one queue per pair of ranks, and one per pair and kind, has to hold at least; None: no number suffices,
+# since they are received in another order than they are sent. For "receive, compute, send", from a simulator.
+CAPACITIES = [
+    ('gpipe --stages 4 --micro 8', 0, 0),
+    ('1f1b --stages 4 --micro 8', 1, 1),
+    ('1f1b --stages 2 --micro 8', 1, 1),
+    ('zb-h1 --stages 4 --micro 8', 1, 1),
+    ('zb-h2 --stages 8 --micro 16', 1, 1),
+    ('interleaved --chunks 2 --stages 4 --micro 8', 1, 1),
+    ('interleaved --chunks 2 --stages 2 --micro 8', 2, 1),
+    ('zb-interleaved --chunks 2 --stages 2 --micro 8', None, 1),
+    ('zb-interleaved --chunks 2 --stages 4 --micro 8', 2, 2),
+    ('zb-interleaved --chunks 2 --stages 8 --micro 16', 4, 4),
+    ('zb-v --stages 4 --micro 8', None, 1),
+    ('dualpipev --split --stages 2 --micro 8', 2, 1),
+    ('dualpipev --split --stages 4 --micro 8', None, 1),
+    ('dualpipe --split --stages 4 --micro 8', 2, 1),
+    ('dualpipe --split --stages 8 --micro 16', None, 1),
 ]
 
 # A schedule; the rule that it breaks, and what the reason has to name.
@@ -110,6 +133,12 @@ def mutate(draw, ranks):
     return ranks
 
 
+def svg_text(path):
+    root = xml.etree.ElementTree.parse(path).getroot()
+    assert root.tag.endswith('svg')
+    return ' '.join(root.itertext())
+
+
 class Check(unittest.TestCase):
     def test_help(self):
         check_help(self, 'check', OPTIONS)
@@ -134,7 +163,34 @@ class Check(unittest.TestCase):
         for name, right in (('gpipe', True), ('forward-only', True), ('1f1b', False), ('zb-h1', False)):
             got = check(good(f'schedule {name} --stages 4 --micro 8'), '--channel rendezvous')
             self.assertEqual((got['right'], got['broken']), (right, None if right else 'deadlock'), name)
-            self.assertEqual(got['channel'], 'rendezvous')
+            self.assertEqual((got['channel'], got['capacity']), ('rendezvous', None))
+            self.assertEqual(bool(got['wait_cycle']), not right)
+
+    def test_capacities(self):
+        for name, pair, kind in CAPACITIES:
+            got = json.loads(good(f'check {name} --json'))
+            self.assertEqual((got['capacities']['fifo_pair'], got['capacities']['fifo_kind']), (pair, kind), name)
+            for channel, least in (('fifo-pair', pair), ('fifo-kind', kind)):
+                done = say(f'check {name} --json --channel {channel}')
+                self.assertEqual(json.loads(done.stdout)['capacity'], least)
+                self.assertEqual(done.returncode, 0 if least is not None else 1)
+                for capacity in range(4):
+                    done = say(f'check {name} --channel {channel} --capacity {capacity}')
+                    self.assertEqual(done.returncode, 1 if least is None or capacity < least else 0, (name, capacity))
+
+    def test_wait_cycle(self):
+        """Who waits for whom, as data: each for the next, and the last for the first."""
+        got = check(good('schedule 1f1b --stages 4 --micro 8'), '--channel rendezvous')
+        cycle = got['wait_cycle']
+        self.assertGreaterEqual(len(cycle), 2)
+        for wait, following in zip(cycle, cycle[1:] + cycle[:1]):
+            self.assertEqual(list(wait), ['rank', 'peer', 'at', 'reason', 'until'])
+            self.assertEqual(wait['peer'], following['rank'])
+            self.assertIn(wait['reason'], ('message', 'receiver', 'channel', 'slot'))
+            self.assertIn(f'rank {wait["rank"]} waits at {wait["at"]} for rank {wait["peer"]}', got['reason'])
+        self.assertEqual(check(BROKEN[-1][0])['wait_cycle'], [
+            {'rank': 0, 'peer': 1, 'at': '0RECV_B0', 'reason': 'message', 'until': '1SEND_B0'},
+            {'rank': 1, 'peer': 0, 'at': '1RECV_F0', 'reason': 'message', 'until': '0SEND_F0'}])
 
     def test_peaks(self):
         for name, to_w, to_i in (('1f1b', [4, 3, 2, 1], [4, 3, 2, 1]), ('zb-h1', [4, 4, 4, 4], [4, 3, 2, 1]),
@@ -177,13 +233,25 @@ class Check(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, 's.svg')
             good(f'check zb-h1 --svg {path}')
-            self.assertTrue(xml.etree.ElementTree.parse(path).getroot().tag.endswith('svg'))
+            self.assertIn('zb-h1', svg_text(path))
+            for text, options in ((BROKEN[-1][0], ''), ('0F0 2F0 2B0 0B0\n3F0 1F0 1B0 3B0\n', ''),
+                                  (good('schedule 1f1b'), '--channel rendezvous')):
+                done = say(f'check - --svg {path} --json {options}', text)
+                self.assertEqual((done.returncode, done.stderr), (1, ''))
+                drawn = svg_text(path)
+                for wait in json.loads(done.stdout)['wait_cycle']:
+                    self.assertIn(wait['at'], drawn)
+            os.remove(path)
+            done = say(f'check - --svg {path}', '0F0\n0B0\n')
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, f'^tpp check: --svg {path} is not written.*\n$')
+            self.assertEqual(os.listdir(folder), [])
 
     def test_examples(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, 'mine.txt'), 'w', encoding='utf-8') as file:
                 file.write(good('schedule gpipe'))
-            for line in examples('check'):
+            for line in examples('check'):  # the picture of a right schedule
                 done = subprocess.run(f'{TPP} {line}'.replace('| tpp', f'| {TPP}'), shell=True, cwd=folder,
                                       capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ''), line)

@@ -4,51 +4,6 @@
 #include <inttypes.h>
 
 #include "../say.h"
-#include "schedule_json.h"
-
-static void write_peaks(struct json *j, const char *key, const double *peaks, int32_t ranks) {
-    json_array(j, key);
-    for (int32_t rank = 0; rank < ranks; rank++) {
-        json_real(j, NULL, peaks[rank]);
-    }
-    json_end_array(j);
-}
-
-static void write_rules(struct json *j, const struct check_rules *rules) {
-    json_object(j, "rules");
-    for (int rule = 0; rule < RULES; rule++) {
-        if (rule <= rules->kept) {
-            json_bool(j, check_rule_names[rule], rule < rules->kept);
-        } else {
-            json_null(j, check_rule_names[rule]);
-        }
-    }
-    json_end_object(j);
-}
-
-int check_print_json(FILE *out, const struct check_result *result) {
-    const struct check_rules *rules = result->rules;
-    struct json j = {.out = out};
-    json_object(&j, NULL);
-    schedule_json_facts(&j, "tpp-check/1", result->source);
-    json_bool(&j, "right", rules->kept == RULES);
-    if (rules->kept < RULES) {
-        json_string(&j, "broken", check_rule_names[rules->kept]);
-        json_string(&j, "reason", rules->reason);
-    } else {
-        json_null(&j, "broken");
-        json_null(&j, "reason");
-    }
-    write_rules(&j, rules);
-    json_string(&j, "channel", option_choice_name(channel_choices, result->config->channel));
-    if (result->run) {
-        write_peaks(&j, "peak_to_w", result->run->peak_to_w, result->source->info.ranks);
-        write_peaks(&j, "peak_to_i", result->run->peak_to_i, result->source->info.ranks);
-    }
-    json_end_object(&j);
-    fputc('\n', out);
-    return fflush(out) || ferror(out) ? system_error("the JSON object cannot be written") : 0;
-}
 
 static void print_rules(FILE *out, const struct check_rules *rules) {
     static const char *const meanings[RULES] = {
@@ -68,11 +23,25 @@ static void print_rules(FILE *out, const struct check_rules *rules) {
     }
 }
 
+static void print_queues(FILE *out, const struct check_facts *facts) {
+    fputs("\n  queues of messages between ranks, the fewest that suffice\n", out);
+    for (int i = 0; i < QUEUES; i++) {
+        fprintf(out, "  %-12s ", option_choice_name(channel_choices, check_queues[i]));
+        if (facts->capacity[i] < 0) {
+            fputs("no number suffices: another order of receiving, or ranks that wait anyway\n",
+                  out);
+        } else {
+            fprintf(out, "%" PRId32 "%s\n", facts->capacity[i],
+                    facts->capacity[i] ? "" : " (a send may wait for its receive)");
+        }
+    }
+}
+
 static void print_peaks(FILE *out, const struct check_result *result) {
     fputs("\n   rank  held to W  held to I\n", out);
     for (int32_t rank = 0; rank < result->source->info.ranks; rank++) {
-        fprintf(out, "  %5" PRId32 "  %9.4g  %9.4g\n", rank, result->run->peak_to_w[rank],
-                result->run->peak_to_i[rank]);
+        fprintf(out, "  %5" PRId32 "  %9.4g  %9.4g\n", rank, result->facts->peak_to_w[rank],
+                result->facts->peak_to_i[rank]);
     }
     fputs("  most micro-batches at once, in full stages, until the gradients of weights (W) or of\n"
           "  inputs (I) are there\n",
@@ -90,7 +59,8 @@ int check_print_report(FILE *out, const struct check_result *result) {
         fprintf(out, "%s: %s\n\n", source->name, verdict);
     }
     print_rules(out, result->rules);
-    if (result->run) {
+    if (result->facts->known) {
+        print_queues(out, result->facts);
         print_peaks(out, result);
     }
     return fflush(out) || ferror(out) ? system_error("the report cannot be written") : 0;

@@ -2,14 +2,13 @@
 #ifndef TPP_COMMAND_CHECK_REPORT_H
 #define TPP_COMMAND_CHECK_REPORT_H
 
-#include "check_rules.h"
-#include "pipe_run.h"
+#include "check_facts.h"
 
 struct check_result {
     const struct pipe_config *config;
     const struct pipe_source *source;
     const struct check_rules *rules;
-    const struct pipe_run *run; /* of a right schedule with equal costs; NULL: there is none */
+    const struct check_facts *facts;
 };
 
 /* Both return 0 or EXIT_FAILED, after one sentence. */

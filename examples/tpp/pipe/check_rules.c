@@ -74,17 +74,6 @@ static tpp_status copy(tpp_schedule **out, const struct pipe_source *source, int
     return status == TPP_OK ? tpp_schedule_lower(*out) : status;
 }
 
-/* Does it end if messages are only what the dependencies need, and travel as they like? */
-static tpp_status check_copy(const struct pipe_source *source, int sorted) {
-    tpp_schedule *made = NULL;
-    tpp_status status = copy(&made, source, sorted);
-    if (status == TPP_OK && !sorted) {
-        status = tpp_schedule_check(made, TPP_CHANNEL_POSTED);
-    }
-    tpp_schedule_destroy(made);
-    return status;
-}
-
 /* Keep the first rule that is broken, with why. */
 static int keeps(struct check_rules *out, tpp_status status) {
     if (status == TPP_OK) {
@@ -93,6 +82,64 @@ static int keeps(struct check_rules *out, tpp_status status) {
     }
     snprintf(out->reason, sizeof out->reason, "%s", tpp_message());
     return 0;
+}
+
+static void note_wait(struct check_rules *out, tpp_status status, const tpp_schedule *waiting,
+                      tpp_channel channel, int32_t capacity) {
+    out->waits = status == TPP_ERR_DEADLOCK;
+    out->waiting = waiting;
+    out->channel = channel;
+    out->tried = capacity;
+}
+
+/* Is all there? In an order that is right, nothing else can be wrong. */
+static tpp_status check_complete(struct check_rules *out, const struct pipe_source *source) {
+    tpp_schedule *made = NULL;
+    tpp_status status = copy(&made, source, 1);
+    keeps(out, status);
+    tpp_schedule_destroy(made);
+    return status;
+}
+
+/* Does it end if messages are only what the actions need, and travel as they like? */
+static tpp_status check_order(struct check_rules *out, const struct pipe_source *source) {
+    tpp_status status = copy(&out->copy, source, 0);
+    if (status == TPP_OK) {
+        status = tpp_schedule_check(out->copy, TPP_CHANNEL_POSTED);
+    }
+    note_wait(out, status, out->copy, TPP_CHANNEL_POSTED, 0);
+    keeps(out, status);
+    return status;
+}
+
+/* Its messages belong together, whether it ends or not. */
+static tpp_status check_messages(struct check_rules *out, struct pipe_source *source) {
+    tpp_status status = pipe_source_lower(source);
+    if (status == TPP_OK) {
+        status = tpp_schedule_check(source->schedule, TPP_CHANNEL_POSTED);
+    }
+    out->runs = status == TPP_OK;
+    status = status == TPP_ERR_DEADLOCK ? TPP_OK : status;
+    keeps(out, status);
+    return status;
+}
+
+/* With the capacity asked for, or the smallest that suffices. */
+static tpp_status check_channel(struct check_rules *out, const struct pipe_source *source,
+                                const struct pipe_config *c) {
+    int queue = pipe_config_has_capacity(c->channel);
+    tpp_status status = TPP_OK;
+    out->capacity = queue ? c->capacity : -1;
+    if (queue && c->capacity < 0) {
+        status = tpp_schedule_capacity(source->schedule, c->channel, &out->capacity);
+    }
+    int32_t tried = !queue ? 0 : out->capacity < 0 ? INT32_MAX : out->capacity;
+    if (status == TPP_OK) {
+        status = tpp_schedule_check_channel(source->schedule, c->channel, tried);
+    }
+    note_wait(out, status, source->schedule, c->channel, tried);
+    keeps(out, status);
+    return status;
 }
 
 static tpp_status find(struct check_rules *out, struct pipe_source *source,
@@ -104,22 +151,10 @@ static tpp_status find(struct check_rules *out, struct pipe_source *source,
         return status;
     }
     out->kept = RULE_COMPLETE;
-    status = check_copy(source, 1);
-    if (keeps(out, status)) {
-        status = check_copy(source, 0);
-    }
-    if (out->kept == RULE_ORDER && keeps(out, status)) {
-        status = pipe_source_lower(source);
-        status =
-            status == TPP_OK ? tpp_schedule_check(source->schedule, TPP_CHANNEL_POSTED) : status;
-        out->kept += status == TPP_ERR_DEADLOCK; /* the messages fit, and wait for each other */
-        keeps(out, status);
-    }
-    if (out->kept == RULE_DEADLOCK && status == TPP_OK) {
-        status = tpp_schedule_check(source->schedule, c->channel);
-        keeps(out, status);
-    }
-    return status;
+    status = check_complete(out, source);
+    status = status == TPP_OK ? check_order(out, source) : status;
+    status = status == TPP_OK ? check_messages(out, source) : status;
+    return status == TPP_OK ? check_channel(out, source, c) : status;
 }
 
 int check_rules_find(struct check_rules *out, struct pipe_source *source,
@@ -129,4 +164,9 @@ int check_rules_find(struct check_rules *out, struct pipe_source *source,
     int verdict = source->status != TPP_OK || status == TPP_OK || status == TPP_ERR_SCHEDULE ||
                   status == TPP_ERR_DEADLOCK;
     return verdict ? 0 : library_error("check the schedule");
+}
+
+void check_rules_free(struct check_rules *rules) {
+    tpp_schedule_destroy(rules->copy);
+    memset(rules, 0, sizeof *rules);
 }

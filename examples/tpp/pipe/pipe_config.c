@@ -1,6 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "pipe_config.h"
 
+#include <inttypes.h>
 #include <tpp/tpp.h>
 
 #include "../say.h"
@@ -54,9 +55,9 @@ const struct option_row simulate_options[] = {
 };
 
 const struct option_choice channel_choices[] = {
-    {"posted", TPP_CHANNEL_POSTED, 0},
-    {"rendezvous", TPP_CHANNEL_RENDEZVOUS, 0},
-    {NULL, 0, 0},
+    {"posted", TPP_CHANNEL_POSTED, 0},       {"rendezvous", TPP_CHANNEL_RENDEZVOUS, 0},
+    {"fifo-pair", TPP_CHANNEL_FIFO_PAIR, 0}, {"fifo-kind", TPP_CHANNEL_FIFO_KIND, 0},
+    {"tagged", TPP_CHANNEL_TAGGED, 0},       {NULL, 0, 0},
 };
 
 const struct option_row check_options[] = {
@@ -66,10 +67,15 @@ const struct option_row check_options[] = {
     HEADING("Messages"),
     CHOICE("channel", channel, channel_choices,
            "posted: a send is not awaited, messages are told apart; rendezvous: a send waits for "
-           "its receive"),
+           "its receive; fifo-pair: one queue from a rank to another; fifo-kind: one for outputs, "
+           "one for gradients; tagged: one, messages are told apart"),
+    INT("capacity", capacity, 0, INT32_MAX,
+        "messages that such a queue holds (default the fewest that suffice)"),
     HEADING("Output"),
     FLAG("json", json, "print one JSON object"),
-    PATH("svg", svg, "draw the step of a right schedule, with equal costs"),
+    PATH("svg", svg,
+         "draw the step of a right schedule, with equal costs, or the ranks that wait for each "
+         "other"),
     HELP_ROWS,
 };
 
@@ -124,6 +130,7 @@ struct pipe_config pipe_config_default(void) {
         .optimizer = -1,
         .mem_b = 1,
         .mem_w = -1,
+        .capacity = -1,
         .seconds = 1,
     };
 }
@@ -156,6 +163,10 @@ int32_t pipe_config_micro(const struct pipe_config *c) {
     return c->micro ? c->micro : 8;
 }
 
+int pipe_config_has_capacity(int32_t channel) {
+    return channel != TPP_CHANNEL_POSTED && channel != TPP_CHANNEL_RENDEZVOUS;
+}
+
 int pipe_config_check(const struct pipe_config *c) {
     if ((c->bytes >= 0) != (c->bandwidth >= 0)) {
         return usage_error("--%s is missing: a message occupies its link for --bytes divided by "
@@ -168,6 +179,11 @@ int pipe_config_check(const struct pipe_config *c) {
     }
     if (c->bandwidth == 0) {
         return usage_error("--bandwidth 0 moves nothing; accepted: more than 0");
+    }
+    if (c->capacity >= 0 && !pipe_config_has_capacity(c->channel)) {
+        return usage_error("--capacity %" PRId32 " belongs to a queue; --channel %s has none; "
+                           "accepted: fifo-pair, fifo-kind, tagged",
+                           c->capacity, option_choice_name(channel_choices, c->channel));
     }
     return check_forms(c);
 }

@@ -51,6 +51,9 @@ int pipe_config_check(const struct pipe_config *config);
 /* The same for commands that a schedule is named to. */
 int pipe_config_check_source(const struct pipe_config *config);
 
+/* Does a channel of this kind have a --capacity? */
+int pipe_config_has_capacity(int32_t channel);
+
 /* Sizes, with the defaults in the place of those that were not given. */
 int32_t pipe_config_stages(const struct pipe_config *config);
 int32_t pipe_config_micro(const struct pipe_config *config);

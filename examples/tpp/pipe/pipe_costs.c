@@ -81,12 +81,8 @@ int pipe_costs_of(struct pipe_costs *out, const struct pipe_config *c,
                   const struct pipe_source *source) {
     const tpp_schedule_info *info = &source->info;
     double *shares = reserve(info->stages, sizeof *shares);
-    for (int32_t rank = 0; rank < info->ranks; rank++) {
-        int32_t chunks = pipe_source_chunks(source, rank);
-        for (int32_t i = 0; i < chunks; i++) {
-            shares[tpp_schedule_stage_of(source->schedule, rank, i)] =
-                (double)info->directions / chunks;
-        }
+    for (int32_t i = 0; i < info->stages; i++) {
+        shares[i] = pipe_source_unit(source, tpp_schedule_rank_of(source->schedule, i));
     }
     int code = pipe_costs_make(out, c, shares, info->stages);
     free(shares);

@@ -32,8 +32,7 @@ struct pipe_costs {
 int pipe_costs_make(struct pipe_costs *out, const struct pipe_config *config, const double *shares,
                     int32_t stages);
 
-/* Of a schedule's stages: a rank's chunks together are a full stage; of two directions each chunk is
- * one. Returns as above. */
+/* Of a schedule's stages. Returns as above. */
 int pipe_costs_of(struct pipe_costs *out, const struct pipe_config *config,
                   const struct pipe_source *source);
 void pipe_costs_free(struct pipe_costs *costs);

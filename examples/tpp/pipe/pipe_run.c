@@ -72,7 +72,7 @@ static int path_part(tpp_op op) {
 static void sum_up(struct pipe_run *out, const struct pipe_source *source) {
     const tpp_run_report *r = &out->report;
     for (int32_t rank = 0; rank < source->info.ranks; rank++) {
-        double unit = pipe_share(source->info.directions, pipe_source_chunks(source, rank));
+        double unit = pipe_source_unit(source, rank);
         double span = r->row_last[rank] - r->row_first[rank];
         out->peak_to_w[rank] = r->row_peak[rank] * unit;
         out->peak_to_i[rank] = r->row_peak_input[rank] * unit;

@@ -175,6 +175,11 @@ int32_t pipe_source_chunks(const struct pipe_source *source, int32_t rank) {
     return chunks;
 }
 
+double pipe_source_unit(const struct pipe_source *source, int32_t rank) {
+    int32_t chunks = pipe_source_chunks(source, rank);
+    return chunks > 0 ? (double)source->info.directions / chunks : 0;
+}
+
 static const char *plural(int32_t count) {
     return count == 1 ? "" : "s";
 }

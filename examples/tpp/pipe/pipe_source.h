@@ -35,6 +35,10 @@ void pipe_source_close(struct pipe_source *source);
 /* Chunks of a rank. */
 int32_t pipe_source_chunks(const struct pipe_source *source, int32_t rank);
 
+/* What part of a full stage a chunk of a rank is: all of them are one, but with two directions each
+ * chunk is one. */
+double pipe_source_unit(const struct pipe_source *source, int32_t rank);
+
 /* "zb-v: 4 ranks x 2 chunks, 8 micro-batches"; the text lives in `out`. */
 enum { PIPE_TITLE_BYTES = 256 };
 const char *pipe_source_title(char out[PIPE_TITLE_BYTES], const struct pipe_source *source);

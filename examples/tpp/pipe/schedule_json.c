@@ -1,7 +1,7 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "schedule_json.h"
 
-static const char *op_name(tpp_op op) {
+const char *schedule_op_name(tpp_op op) {
     switch (op) {
     case TPP_OP_F:
         return "F";
@@ -36,7 +36,7 @@ void schedule_json_facts(struct json *j, const char *schema, const struct pipe_s
 
 static void write_action(struct json *j, const tpp_action *a) {
     json_object(j, NULL);
-    json_string(j, "op", op_name(a->op));
+    json_string(j, "op", schedule_op_name(a->op));
     json_int(j, "stage", a->stage);
     json_int(j, "micro", a->micro);
     if (a->peer >= 0) {

@@ -38,10 +38,10 @@ int optimize_print_report(FILE *out, const struct optimize_result *result) {
     fprintf(out, "\n  %-14s %11s\n", "placement", placement_name(result));
     fprintf(out, "  %-14s %11.6g  the %s\n", "cost", r->cost,
             result->config->objective == TPP_OPTIMIZE_SPAN ? "span" : "makespan");
-    fprintf(out, "  %-14s %11.6g  no schedule of this placement costs less\n", "lower bound",
-            r->lower_bound);
-    fprintf(out, "  %-14s %9.2f %%  %s\n", "gap", 100 * r->gap,
-            r->optimal ? "proved to be the best" : "at most so far from the best");
+    fprintf(out, "  %-14s %11.6g  no schedule of %s placement costs less\n", "lower bound",
+            r->lower_bound, result->config->placement ? "this" : "either");
+    fprintf(out, "  %-14s %9.2f %%  at most so far from the best%s\n", "gap", 100 * r->gap,
+            r->optimal ? "; proved to be the best of its placement" : "");
     if (result->config->memory_limit > 0) {
         fprintf(out, "  %-14s %11.6g  of %.6g\n", "memory", r->memory_peak,
                 result->config->memory_limit);

@@ -87,13 +87,14 @@ typedef struct tpp_optimize_desc {
     /** the simulator's costs, copied: arrays for ranks * chunks stages; `backward` is used only where
      * a half is missing; `fused`, `optimizer` and flags must not be set. With placement 0: costs of
      * ranks stages (chunks 0 or 1), of which V takes halves: stage s of V costs half of what its rank's
-     * stage costs, in time and memory. */
+     * stage costs, in time and memory; messages between two ranks cost what they cost looped. */
     const tpp_sim_desc *costs;
     double memory_limit; /**< of each rank, memory_state included; 0: none */
     tpp_optimize_objective objective;
     uint32_t reserved0;                /**< 0 */
     double seconds;                    /**< at most so long; 0: 1 second */
-    int64_t evaluations;               /**< at most so many orders tried; 0: any number */
+    int64_t evaluations;               /**< at most so many orders tried; 0: any number. One of
+                                          * each placement always is */
     uint64_t seed;                     /**< of the random choices */
     tpp_optimize_progress_fn progress; /**< NULL: none */
     void *progress_ctx;
@@ -107,9 +108,9 @@ typedef struct tpp_optimize_report {
     double cost;    /**< the objective of the schedule returned */
     double
         lower_bound; /**< no schedule of this placement costs less (of both, if both were tried) */
-    double gap;      /**< (cost - lower_bound) / lower_bound; 0: proved best */
-    double makespan; /**< as tpp_run_report has it */
-    double span;     /**< longest span of a rank */
+    double gap; /**< (cost - lower_bound) / lower_bound; 0: equal but for rounding, proved best */
+    double makespan;         /**< as tpp_run_report has it */
+    double span;             /**< longest span of a rank */
     double memory_peak;      /**< most that a rank holds */
     double seconds;          /**< that the search took */
     int64_t evaluations;     /**< orders tried */

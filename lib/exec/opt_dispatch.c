@@ -23,14 +23,17 @@ typedef struct option {
     int32_t chunk;
 } option;
 
-/* Memory for an F, and what the later chunks need to take a micro-batch that is on its way. */
+/* Memory for an F, for what the later chunks need to take a micro-batch that is on its way, and for
+ * an I after which more is held than before. */
 static bool fits(const tpp__opt *o, int32_t r, int32_t chunk) {
-    double need = o->rank[r].memory;
-    for (int32_t c = chunk; c < o->chunks; c++) {
-        if (c == chunk || tpp__opt_count(o, r, c)[TPP__OPT_F] < o->micros)
-            need += o->hold[o->stage_at[r * o->chunks + c]];
+    double need = o->rank[r].memory, rise = 0;
+    for (int32_t c = 0; c < o->chunks; c++) {
+        int32_t stage = o->stage_at[r * o->chunks + c];
+        rise = fmax(rise, o->hold_weight[stage] - o->hold[stage]);
+        if (c == chunk || (c > chunk && tpp__opt_count(o, r, c)[TPP__OPT_F] < o->micros))
+            need += o->hold[stage];
     }
-    return need <= o->limit;
+    return need + rise <= o->limit;
 }
 
 static bool below_cap(const tpp__opt *o, int32_t r) {
@@ -53,9 +56,11 @@ static option earliest_of(const tpp__opt *o, int32_t r, int32_t op, const rules 
         int32_t c = upwards ? i : o->chunks - 1 - i;
         const int32_t *count = tpp__opt_count(o, r, c);
         int32_t ready = op == TPP__OPT_F ? o->micros : count[TPP__OPT_F];
-        if (count[op] >= ready || (op == TPP__OPT_F && !fits(o, r, c)))
+        int32_t stage = o->stage_at[r * o->chunks + c];
+        bool room = op == TPP__OPT_F ? fits(o, r, c) : tpp__opt_fits(o, r, stage, op);
+        if (count[op] >= ready || !room)
             continue;
-        double start = tpp__opt_arrival(o, o->stage_at[r * o->chunks + c], op, count[op]);
+        double start = tpp__opt_arrival(o, stage, op, count[op]);
         if (start >= 0 && fmax(start, o->rank[r].now) < best.start)
             best = (option){fmax(start, o->rank[r].now), c};
     }
@@ -172,6 +177,8 @@ static rules vary(tpp__opt *o, const rules *from) {
 static rules begin(tpp__opt *o) {
     rules best = {0};
     tpp__opt_cost cost = {INFINITY, INFINITY};
+    for (int32_t k = 0; k < o->ranks; k++)
+        o->best_caps[k] = UNBOUND;
     for (int i = 0; i < 4 * 12 && tpp__opt_go_on(o); i++) {
         rules r = {.forward_waits = i & 1 ? 0.3 : 0.02, .shallow_first = i & 2};
         if (o->chunks > 1 || i / 4 == 11) {
@@ -196,6 +203,8 @@ static rules begin(tpp__opt *o) {
 void tpp__opt_dispatch_search(tpp__opt *o) {
     size_t bytes = (size_t)o->ranks * sizeof *o->caps;
     rules best = begin(o);
+    if (!tpp__opt_go_on(o))
+        return;
     memcpy(o->caps, o->best_caps, bytes);
     tpp__opt_cost cost = dispatch(o, &best);
     int64_t fruitless = 0, enough = 400 + 40 * (int64_t)o->ranks;

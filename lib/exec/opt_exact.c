@@ -6,9 +6,9 @@
 /* Branch and bound over active schedules (Giffler and Thompson 1960): of all possible actions let t
  * be the earliest end; on that rank, one of the actions that can start before t is next. With one
  * chunk this loses nothing although memory is limited: what could still stand in a gap without
- * delay would only find I and W after itself, which free memory. With more chunks, and a limit, any
- * action may have to wait for memory that a later one would take, so all possible ones are tried
- * that start no earlier than the one before. */
+ * delay would only find I and W after itself, which free memory (an I does not if W holds more). With
+ * more chunks, and a limit, any action may have to wait for memory that a later one would take, so all
+ * possible ones are tried that start no earlier than the one before. */
 
 enum { MOST_ACTIONS = 96, MOST_NODES = 4000000 };
 
@@ -33,7 +33,7 @@ static int list_all(const tpp__opt *o, candidate *out) {
             int32_t stage = o->stage_at[r * o->chunks + c];
             for (int32_t op = 0; op < TPP__OPT_OPS; op++) {
                 int32_t ready = op == TPP__OPT_F ? o->micros : count[op - 1];
-                bool fits = op != TPP__OPT_F || o->rank[r].memory + o->hold[stage] <= o->limit;
+                bool fits = tpp__opt_fits(o, r, stage, op);
                 double start = tpp__opt_arrival(o, stage, op, count[op]);
                 if (count[op] >= ready || !fits || start < 0)
                     continue;
@@ -121,19 +121,34 @@ static void search(searching *s, double last, int32_t last_rank) {
         o->order[list[i].rank * o->length + before.next] = code;
         tpp__opt_do(o, list[i].rank, code, list[i].start);
         s->depth++;
-        search(s, list[i].start, list[i].rank);
+        /* of those that start together the ones of no length come first, whatever their ranks: others
+         * may need them */
+        search(s, list[i].start, list[i].end > list[i].start ? list[i].rank : 0);
         s->depth--;
         undo_one(o, &list[i], &before);
     }
 }
 
+/* Can it ever depend on the limit whether an action may be moved to an earlier gap? */
+static bool memory_matters(const tpp__opt *o) {
+    for (int32_t r = 0; r < o->ranks; r++) {
+        double most = o->state[r];
+        bool rises = false;
+        for (int32_t c = 0; c < o->chunks; c++) {
+            int32_t stage = o->stage_at[r * o->chunks + c];
+            rises |= o->hold_weight[stage] > o->hold[stage];
+            most += o->micros * fmax(o->hold[stage], o->hold_weight[stage]);
+        }
+        if (most > o->limit && (o->chunks > 1 || rises))
+            return true;
+    }
+    return false;
+}
+
 bool tpp__opt_exact(tpp__opt *o) {
     if (o->ranks * o->length > MOST_ACTIONS || o->links)
         return false;
-    double most = 0;
-    for (int32_t i = 0; i < o->stages; i++)
-        most += o->micros * fmax(o->hold[i], o->hold_weight[i]);
-    searching s = {.o = o, .complete = true, .active = o->chunks == 1 || most <= o->limit};
+    searching s = {.o = o, .complete = true, .active = !memory_matters(o)};
     tpp__opt_walk_begin(o);
     search(&s, -1, 0);
     return s.complete;

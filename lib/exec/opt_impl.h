@@ -15,6 +15,9 @@ enum { TPP__OPT_F = 0, TPP__OPT_I = 1, TPP__OPT_W = 2, TPP__OPT_OPS = 3 };
 
 typedef uint32_t tpp__opt_code;
 
+/* Costs that differ by less than this part are equal. */
+#define TPP__OPT_ROUNDING 1e-9
+
 static inline tpp__opt_code tpp__opt_code_of(int32_t chunk, int32_t op) {
     return (tpp__opt_code)(TPP__OPT_OPS * chunk + op);
 }
@@ -99,6 +102,12 @@ double tpp__opt_arrival(const tpp__opt *o, int32_t stage, int32_t op, int32_t mi
 void tpp__opt_do(tpp__opt *o, int32_t rank, tpp__opt_code code, double start);
 tpp__opt_cost tpp__opt_walk_cost(const tpp__opt *o);
 tpp__opt_cost tpp__opt_evaluate(tpp__opt *o, const tpp__opt_code *order);
+
+/* Has rank r the memory for an action of one of its stages? An I needs some if W holds more. */
+static inline bool tpp__opt_fits(const tpp__opt *o, int32_t r, int32_t stage, int32_t op) {
+    double more = op == TPP__OPT_F ? o->hold[stage] : o->hold_weight[stage] - o->hold[stage];
+    return op == TPP__OPT_W || more <= 0 || o->rank[r].memory + more <= o->limit;
+}
 
 /* opt_search.c: find the best order and the bound; *optimal: it is proved best. */
 void tpp__opt_search(tpp__opt *o, bool *optimal);

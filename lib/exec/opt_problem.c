@@ -57,18 +57,23 @@ static int32_t find_link(const tpp__opt *o, int32_t from, int32_t to) {
     return -1;
 }
 
+/* With `share` 1/2 the costs are of the edges between ranks, and the way back of V goes down them. */
 static void set_links(tpp__opt *o, const tpp_sim_desc *c, double share) {
     for (int32_t s = 0; s < o->stages; s++) {
         bool last = s == o->stages - 1, apart = !last && o->rank_of[s] != o->rank_of[s + 1];
-        o->latency[s] = apart ? (c->edge_latency ? c->edge_latency[s % c->stages] : c->latency) : 0;
+        bool down = share < 1 && s >= o->ranks;
+        int32_t edge = down && apart ? o->rank_of[s + 1] : s;
+        o->latency[s] = apart ? (c->edge_latency ? c->edge_latency[edge] : c->latency) : 0;
         o->link[TPP__OPT_F][s] = o->link[TPP__OPT_I][s] = -1;
         if (apart && c->send_forward)
             o->link[TPP__OPT_F][s] = find_link(o, o->rank_of[s], o->rank_of[s + 1]);
         if (s > 0 && o->rank_of[s] != o->rank_of[s - 1] && c->send_backward)
             o->link[TPP__OPT_I][s] = find_link(o, o->rank_of[s], o->rank_of[s - 1]);
+        const double *send[] = {down ? c->send_backward : c->send_forward,
+                                down ? c->send_forward : c->send_backward};
         int32_t as = share < 1 ? o->rank_of[s] : s;
-        o->send[TPP__OPT_F][s] = c->send_forward ? c->send_forward[as] : 0;
-        o->send[TPP__OPT_I][s] = c->send_backward ? c->send_backward[as] : 0;
+        o->send[TPP__OPT_F][s] = send[TPP__OPT_F] ? send[TPP__OPT_F][as] : 0;
+        o->send[TPP__OPT_I][s] = send[TPP__OPT_I] ? send[TPP__OPT_I][as] : 0;
         o->links |= o->link[TPP__OPT_F][s] >= 0 || o->link[TPP__OPT_I][s] >= 0;
     }
 }
@@ -94,12 +99,17 @@ static void set_costs(tpp__opt *o, const tpp_sim_desc *c, double share) {
     }
 }
 
-/* One micro-batch must fit with all its chunks on each rank. */
+/* One micro-batch must fit with all its chunks on each rank, and go back: when a chunk's W is left,
+ * those above it hold nothing any more. */
 static tpp_status check_limit(const tpp__opt *o) {
     for (int32_t r = 0; r < o->ranks; r++) {
-        double need = o->state[r];
-        for (int32_t c = 0; c < o->chunks; c++)
-            need += o->hold[o->stage_at[r * o->chunks + c]];
+        double held = o->state[r], need = 0;
+        for (int32_t c = 0; c < o->chunks; c++) {
+            int32_t s = o->stage_at[r * o->chunks + c];
+            need = fmax(need, held + o->hold_weight[s]);
+            held += o->hold[s];
+        }
+        need = fmax(need, held);
         if (need > o->limit)
             return tpp__fail(TPP_ERR_INVALID,
                              "desc.memory_limit = %g, but rank %d needs %g for one micro-batch",
@@ -108,14 +118,30 @@ static tpp_status check_limit(const tpp__opt *o) {
     return TPP_OK;
 }
 
+/* No order's times, nor what a rank may hold, are beyond a double. */
+static tpp_status check_sums(const tpp__opt *o) {
+    double time = 0, memory = 0;
+    for (int32_t s = 0; s < o->stages; s++) {
+        for (int op = 0; op < TPP__OPT_OPS; op++)
+            time += o->micros * o->time[op][s];
+        time += o->micros * (o->send[TPP__OPT_F][s] + o->send[TPP__OPT_I][s] + 2 * o->latency[s]);
+        memory += o->micros * (o->hold[s] + o->hold_weight[s]) + o->state[o->rank_of[s]];
+    }
+    if (isfinite(time) && isfinite(memory))
+        return TPP_OK;
+    return tpp__fail(TPP_ERR_OVERFLOW, "the %s of desc.costs add up to more than a double holds",
+                     isfinite(time) ? "memories" : "times");
+}
+
 static tpp_status check_sizes(const tpp_optimize_desc *d, const tpp_sim_desc *c, int32_t chunks,
-                              int32_t given) {
+                              int64_t given) {
     if (c->flags != 0 || c->fused || c->optimizer)
         return tpp__fail(TPP_ERR_INVALID,
                          "desc.costs has flags, fused or optimizer set; they must be 0");
     if (c->stages != given)
-        return tpp__fail(TPP_ERR_INVALID, "desc.costs.stages = %d; it must be ranks * chunks = %d",
-                         c->stages, given);
+        return tpp__fail(TPP_ERR_INVALID,
+                         "desc.costs.stages = %d; it must be ranks * chunks = %lld", c->stages,
+                         (long long)given);
     int64_t stages = (int64_t)d->ranks * chunks;
     if (stages * d->micros > INT32_MAX / 4)
         return tpp__fail(TPP_ERR_OVERFLOW,
@@ -128,7 +154,7 @@ tpp_status tpp__opt_new(tpp__opt **out, const tpp_optimize_desc *d, tpp_placemen
                         int32_t chunks) {
     tpp_sim_desc costs;
     double share = d->placement == 0 && placement == TPP_PLACEMENT_V ? 0.5 : 1;
-    int32_t given = share < 1 ? d->ranks : d->ranks * chunks;
+    int64_t given = share < 1 ? d->ranks : (int64_t)d->ranks * chunks;
     tpp_status status = tpp__sized_read(&costs, sizeof costs, 0, d->costs, "desc.costs");
     if (status == TPP_OK)
         status = check_sizes(d, &costs, chunks, given);
@@ -156,7 +182,9 @@ tpp_status tpp__opt_new(tpp__opt **out, const tpp_optimize_desc *d, tpp_placemen
     *o = start;
     place(o, placement);
     set_costs(o, &costs, share);
-    status = check_limit(o);
+    status = check_sums(o);
+    if (status == TPP_OK)
+        status = check_limit(o);
     if (status < 0) {
         tpp__opt_free(o);
         return status;

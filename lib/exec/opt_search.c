@@ -24,7 +24,7 @@ bool tpp__opt_offer(tpp__opt *o, tpp__opt_cost cost) {
 
 /* Equal but for rounding. */
 static bool reached(const tpp__opt *o) {
-    return o->best_cost.cost <= o->bound * (1 + 1e-9);
+    return o->best_cost.cost <= o->bound * (1 + TPP__OPT_ROUNDING);
 }
 
 static void tell(tpp__opt *o, double now) {

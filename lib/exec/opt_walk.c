@@ -74,7 +74,7 @@ static int step(tpp__opt *o, const tpp__opt_code *order, int32_t r) {
     const int32_t *count = tpp__opt_count(o, r, chunk);
     if (op != TPP__OPT_F && count[op] >= count[op - 1])
         return -1;
-    if (op == TPP__OPT_F && rank->memory + o->hold[stage] > o->limit)
+    if (!tpp__opt_fits(o, r, stage, op))
         return -1;
     double start = tpp__opt_arrival(o, stage, op, count[op]);
     if (start < 0)

@@ -66,13 +66,15 @@ static double peak_of(tpp__opt *o) {
 }
 
 static tpp_status run(tpp_schedule **out, const tpp_optimize_desc *d, tpp_placement placement,
-                      int32_t chunks, tpp_optimize_report *report) {
+                      int32_t chunks, bool *stopped, tpp_optimize_report *report) {
     tpp__opt *o = NULL;
     tpp_status status = tpp__opt_new(&o, d, placement, chunks);
     if (status < 0)
         return status;
     bool optimal = false;
+    o->stopped = *stopped;
     tpp__opt_search(o, &optimal);
+    *stopped = o->stopped;
     status = make(out, o);
     if (status == TPP_OK)
         *report = (tpp_optimize_report){
@@ -125,11 +127,14 @@ static tpp_status check_fields(const tpp_optimize_desc *d) {
 static tpp_status run_both(tpp_schedule **out, tpp_optimize_desc *d, tpp_optimize_report *report) {
     tpp_schedule *other = NULL;
     tpp_optimize_report second;
+    int64_t all = d->evaluations;
+    bool stopped = false;
     d->seconds /= 2;
-    d->evaluations = (d->evaluations + 1) / 2;
-    tpp_status status = run(out, d, TPP_PLACEMENT_LOOPED, 1, report);
+    d->evaluations = all - all / 2;
+    tpp_status status = run(out, d, TPP_PLACEMENT_LOOPED, 1, &stopped, report);
+    d->evaluations = all > 1 ? all / 2 : all; /* 0: any number */
     if (status == TPP_OK)
-        status = run(&other, d, TPP_PLACEMENT_V, 2, &second);
+        status = run(&other, d, TPP_PLACEMENT_V, 2, &stopped, &second);
     if (status < 0) {
         tpp_schedule_destroy(*out);
         *out = NULL;
@@ -154,10 +159,13 @@ tpp_status tpp_optimize(tpp_schedule **out, const tpp_optimize_desc *desc,
                         tpp_optimize_report *report) {
     tpp_optimize_desc d;
     tpp_optimize_report found = {0};
+    bool stopped = false;
     if (!out)
         return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a schedule pointer");
     *out = NULL;
     tpp_status status = tpp__sized_read(&d, sizeof d, 0, desc, "desc");
+    if (status == TPP_OK && report) /* now, so that it cannot fail at the end */
+        status = tpp__sized_write(report, &found, sizeof found, "report");
     if (status == TPP_OK)
         status = check_fields(&d);
     if (status < 0)
@@ -168,9 +176,13 @@ tpp_status tpp_optimize(tpp_schedule **out, const tpp_optimize_desc *desc,
         status = run_both(out, &d, &found);
     else
         status = run(out, &d, d.placement,
-                     d.placement == TPP_PLACEMENT_V ? 2 : (d.chunks > 0 ? d.chunks : 1), &found);
+                     d.placement == TPP_PLACEMENT_V ? 2 : (d.chunks > 0 ? d.chunks : 1), &stopped,
+                     &found);
     if (status < 0)
         return status;
-    found.gap = found.lower_bound > 0 ? (found.cost - found.lower_bound) / found.lower_bound : 0;
-    return report ? tpp__sized_write(report, &found, sizeof found, "report") : TPP_OK;
+    if (found.cost > found.lower_bound * (1 + TPP__OPT_ROUNDING))
+        found.gap = (found.cost - found.lower_bound) / found.lower_bound;
+    if (report)
+        tpp__sized_write(report, &found, sizeof found, "report");
+    return TPP_OK;
 }

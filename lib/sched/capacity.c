@@ -94,9 +94,11 @@ tpp_status tpp_schedule_peaks_until(const tpp_schedule *schedule, tpp_op op, int
         return tpp__fail(TPP_ERR_INVALID, "op = %d; valid: 3 (I), 4 (W)", op);
     for (int32_t r = 0; r < schedule->ranks; r++) {
         int32_t held = 0;
+        int64_t count;
+        const tpp_action *a = tpp_schedule_actions(schedule, r, &count);
         out[r] = 0;
-        for (int64_t i = schedule->first[r]; i < schedule->first[r + 1]; i++) {
-            int32_t is = schedule->actions[i].op;
+        for (int64_t i = 0; i < count; i++) {
+            int32_t is = a[i].op;
             held += is == TPP_OP_F;
             out[r] = held > out[r] ? held : out[r];
             held -= is == TPP_OP_B || is == op || (schedule->forward_only && is == TPP_OP_F);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "support/sched_judge.h"
+#include "support/sched_sim.h"
 #include "support/sched_support.h"
 
 #include <stdbool.h>
@@ -229,6 +230,42 @@ static void test_peaks(void **state) {
         assert_int_equal(peaks[r], 4 - r);
     assert_fails(tpp_schedule_peaks_until(s, TPP_OP_F, peaks), TPP_ERR_INVALID, "op = 1");
     tpp_schedule_destroy(s);
+    tpp_schedule_build_desc d = {.size = sizeof d, .ranks = 1, .stages = 1, .micros = 3};
+    assert_ok(tpp_schedule_build(&s, &d));
+    for (int32_t i = 0; i < 6; i++) /* F0 F1 I0 W0 F2 I1: not complete yet */
+        assert_ok(tpp_schedule_add(s, 0, "\1\1\3\4\1\3"[i], 0, "\0\1\0\0\2\1"[i], 0));
+    assert_ok(tpp_schedule_peaks_until(s, TPP_OP_W, peaks));
+    assert_int_equal(peaks[0], 2);
+    tpp_schedule_destroy(s);
+}
+
+/* Before and after lowering, against another simulator's count, for every kind. */
+static void test_peaks_of_all(void **state) {
+    (void)state;
+    for (tpp_schedule_kind kind = 1; kind < 40; kind++) {
+        for (int32_t p = 1; p <= 6 && tpp_schedule_kind_name(kind); p++) {
+            for (int32_t m = 1; m <= 13; m += 3) {
+                tpp_schedule *s = sched_created(kind, p, 0, m, 0);
+                int32_t before[6], until_w[6], until_i[6], peaks[6];
+                assert_non_null(s);
+                assert_ok(tpp_schedule_peaks_until(s, TPP_OP_W, before));
+                assert_ok(tpp_schedule_lower(s));
+                assert_ok(tpp_schedule_peaks_until(s, TPP_OP_W, until_w));
+                assert_ok(tpp_schedule_peaks_until(s, TPP_OP_I, until_i));
+                assert_ok(tpp_schedule_peaks(s, peaks));
+                sched_sim sim = sched_sim_run(s, 1, 2);
+                for (int32_t r = 0; r < p; r++) {
+                    assert_int_equal(before[r], until_w[r]);
+                    assert_int_equal(peaks[r], until_w[r]);
+                    if (kind == TPP_SCHEDULE_FORWARD_ONLY) /* the simulator holds them for ever */
+                        continue;
+                    assert_int_equal(sim.peak[r], until_w[r]);
+                    assert_int_equal(sim.peak_input[r], until_i[r]);
+                }
+                tpp_schedule_destroy(s);
+            }
+        }
+    }
 }
 
 static void test_refusals(void **state) {
@@ -251,9 +288,10 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smallest),   cmocka_unit_test(test_brute),
-        cmocka_unit_test(test_wait_cycle), cmocka_unit_test(test_drawing),
-        cmocka_unit_test(test_peaks),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_smallest),     cmocka_unit_test(test_brute),
+        cmocka_unit_test(test_wait_cycle),   cmocka_unit_test(test_drawing),
+        cmocka_unit_test(test_peaks),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_peaks_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,33 +30,53 @@ static bool apart(const world *w, int32_t a, int32_t b) {
     return tpp_schedule_rank_of(w->s, a) != tpp_schedule_rank_of(w->s, b);
 }
 
+static bool first_of(const world *w, int32_t stage) {
+    return stage % w->info.depth == 0;
+}
+
+static bool last_of(const world *w, int32_t stage) {
+    return stage % w->info.depth == w->info.depth - 1;
+}
+
 static double later(double a, double b) {
     return isnan(a) || isnan(b) ? NAN : fmax(a, b);
+}
+
+/* When the slot of an action that writes a result for another rank may be written: what lay there was
+ * received. Outputs need it only where no backward tells. */
+static double slot_free_at(const world *w, int32_t rank, const tpp_action *a) {
+    const tpp_action *old = a->slot < 0 ? NULL : w->in_slot[rank * w->info.slots + a->slot];
+    if (!w->lowered || (a->op == TPP_OP_F && !w->info.forward_only))
+        return 0;
+    if (a->slot < 0)
+        return NAN;
+    if (!old)
+        return 0;
+    if (a->op == TPP_OP_F)
+        return !last_of(w, old->stage) && apart(w, old->stage, old->stage + 1)
+                   ? at(w, old->stage + 1, old->micro)->got_f
+                   : 0;
+    return !first_of(w, old->stage) && apart(w, old->stage, old->stage - 1)
+               ? at(w, old->stage - 1, old->micro)->got_b
+               : 0;
 }
 
 /* When what the action waits for is there; NAN: not yet known. */
 static double ready_at(const world *w, int32_t rank, const tpp_action *a) {
     const cell *c = at(w, a->stage, a->micro);
-    bool first = a->stage == 0, last = a->stage == w->info.stages - 1;
     double t = 0;
     switch (a->op) {
     case TPP_OP_F:
-        if (first)
-            return 0;
-        return w->lowered && apart(w, a->stage, a->stage - 1) ? c->got_f
-                                                              : at(w, a->stage - 1, a->micro)->f;
+        if (!first_of(w, a->stage))
+            t = w->lowered && apart(w, a->stage, a->stage - 1) ? c->got_f
+                                                               : at(w, a->stage - 1, a->micro)->f;
+        return later(t, slot_free_at(w, rank, a));
     case TPP_OP_B:
     case TPP_OP_I:
-        if (!last)
+        if (!last_of(w, a->stage))
             t = w->lowered && apart(w, a->stage, a->stage + 1) ? c->got_b
                                                                : at(w, a->stage + 1, a->micro)->i;
-        if (w->lowered && a->slot < 0)
-            return NAN;
-        if (w->lowered) {
-            const tpp_action *old = w->in_slot[rank * w->info.slots + a->slot];
-            if (old && old->stage > 0 && apart(w, old->stage, old->stage - 1))
-                t = later(t, at(w, old->stage - 1, old->micro)->got_b);
-        }
+        t = later(t, slot_free_at(w, rank, a));
         return later(t, c->f);
     case TPP_OP_W:
         return c->i;
@@ -148,7 +168,8 @@ static bool step(world *w, int32_t rank, sched_sim *out) {
         w->held[rank]--;
     if (a->op == TPP_OP_B || a->op == TPP_OP_I)
         w->held_input[rank]--;
-    if (w->lowered && (a->op == TPP_OP_B || a->op == TPP_OP_I))
+    bool writes = w->info.forward_only ? a->op == TPP_OP_F : a->op == TPP_OP_B || a->op == TPP_OP_I;
+    if (w->lowered && writes)
         w->in_slot[rank * w->info.slots + a->slot] = a;
     return true;
 }

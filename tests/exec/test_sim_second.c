@@ -249,10 +249,36 @@ static void test_random(void **state) {
     second_free(&truth);
 }
 
+/* A rank may have no stage: forwards alone, and forwards and backwards, the middle rank has none. */
+static void test_idle_rank(void **state) {
+    const int32_t rank_of[] = {2, 0, 2};
+    uint64_t random = 3;
+    (void)state;
+    for (int32_t halves = 0; halves < 3; halves++) {
+        tpp_schedule_build_desc d = {
+            .size = sizeof d, .ranks = 3, .stages = 3, .micros = 2, .rank_of = rank_of};
+        tpp_schedule *s;
+        must(tpp_schedule_build(&s, &d));
+        for (int32_t i = 0; i < 6; i++)
+            must(tpp_schedule_add(s, rank_of[i / 2], TPP_OP_F, i / 2, i % 2, 0));
+        for (int32_t i = 0; i < 6 && halves > 0; i++)
+            must(tpp_schedule_add(s, rank_of[2 - i / 2], halves > 1 ? TPP_OP_I : TPP_OP_B,
+                                  2 - i / 2, i % 2, 0));
+        for (int32_t i = 0; i < 6 && halves > 1; i++)
+            must(tpp_schedule_add(s, rank_of[i / 2], TPP_OP_W, i / 2, i % 2, 0));
+        must(tpp_schedule_lower(s));
+        must(tpp_schedule_finish(s));
+        compare_draws(s, &random, 40);
+        tpp_schedule_destroy(s);
+    }
+    second_free(&truth);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_small_one),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_idle_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,7 @@ static void add_steps(second *w) {
             takes += rank_of(w, s) == r ? w->desc->optimizer[s] : 0;
         w->step[r] = add_node(w, takes);
         for (int32_t q = 0; q < w->info.ranks; q++) {
-            if (q == r || w->desc->flags & TPP_SIM_BARRIER)
+            if (w->last[q] >= 0 && (q == r || w->desc->flags & TPP_SIM_BARRIER))
                 add_arc(w, w->last[q], w->step[r], 0);
         }
     }
@@ -207,7 +207,8 @@ static void sum_up(second *w) {
     for (int32_t r = 0; r < w->info.ranks; r++) {
         int64_t count;
         const tpp_action *a = tpp_schedule_actions(w->schedule, r, &count);
-        end[r] = w->nodes[w->step[r] >= 0 ? w->step[r] : w->last[r]].end;
+        int32_t last = w->step[r] >= 0 ? w->step[r] : w->last[r];
+        end[r] = last >= 0 ? w->nodes[last].end : 0; /* a rank may have no stage */
         w->row_work[r] = w->step[r] >= 0 ? w->nodes[w->step[r]].takes : 0;
         start[r] = -1;
         for (int64_t i = 0; i < count; i++) {
@@ -217,6 +218,8 @@ static void sum_up(second *w) {
             start[r] = start[r] < 0 ? n->start : start[r];
             w->row_work[r] += i > 0 && a[i - 1].flags & TPP_ACTION_FUSED ? 0 : n->takes;
         }
+        if (start[r] < 0)
+            start[r] = last >= 0 ? w->nodes[last].start : 0;
         w->makespan = end[r] > w->makespan ? end[r] : w->makespan;
         w->work = w->row_work[r] > w->work ? w->row_work[r] : w->work;
     }

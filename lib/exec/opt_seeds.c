@@ -1,14 +1,15 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "exec/opt_impl.h"
 
+#include <math.h>
 #include <stddef.h>
 
+/* Those that are best where they fit come first: a short search of a large case may try no more. */
 static const tpp_schedule_kind kinds[] = {
-    TPP_SCHEDULE_ZB_H1,       TPP_SCHEDULE_ZB_H2, TPP_SCHEDULE_ZB_INTERLEAVED,
-    TPP_SCHEDULE_1F1B,        TPP_SCHEDULE_GPIPE, TPP_SCHEDULE_EAGER_1F1B,
-    TPP_SCHEDULE_INTERLEAVED, TPP_SCHEDULE_BFS,   TPP_SCHEDULE_ZB_V,
-    TPP_SCHEDULE_V_HALF,      TPP_SCHEDULE_V_MIN, TPP_SCHEDULE_V_1F1B,
-    TPP_SCHEDULE_DUALPIPEV,
+    TPP_SCHEDULE_ZB_H2,       TPP_SCHEDULE_ZB_H1,  TPP_SCHEDULE_ZB_INTERLEAVED, TPP_SCHEDULE_ZB_V,
+    TPP_SCHEDULE_DUALPIPEV,   TPP_SCHEDULE_V_HALF, TPP_SCHEDULE_V_MIN,          TPP_SCHEDULE_1F1B,
+    TPP_SCHEDULE_INTERLEAVED, TPP_SCHEDULE_V_1F1B, TPP_SCHEDULE_EAGER_1F1B,     TPP_SCHEDULE_BFS,
+    TPP_SCHEDULE_GPIPE,
 };
 
 /* The same stages on the same ranks. */
@@ -51,22 +52,29 @@ static void one_by_one(tpp__opt *o) {
     tpp__opt_offer(o, tpp__opt_evaluate(o, o->order));
 }
 
-void tpp__opt_seeds(tpp__opt *o) {
-    one_by_one(o);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && tpp__opt_go_on(o); i++) {
-        tpp_schedule_desc d = {.size = sizeof d,
-                               .kind = kinds[i],
-                               .ranks = o->ranks,
-                               .chunks = o->chunks,
-                               .micros = o->micros,
-                               .allocator = &o->allocator};
-        tpp_schedule *s;
-        if (tpp_schedule_create(&s, &d) < 0)
-            continue; /* a kind for other numbers */
-        if (agrees(o, s)) {
-            copy(o, s);
-            tpp__opt_offer(o, tpp__opt_evaluate(o, o->order));
-        }
-        tpp_schedule_destroy(s);
+static void try_kind(tpp__opt *o, tpp_schedule_kind kind) {
+    tpp_schedule_desc d = {.size = sizeof d,
+                           .kind = kind,
+                           .ranks = o->ranks,
+                           .chunks = o->chunks,
+                           .micros = o->micros,
+                           .allocator = &o->allocator};
+    tpp_schedule *s;
+    if (tpp_schedule_create(&s, &d) < 0)
+        return; /* a kind for other numbers */
+    if (agrees(o, s)) {
+        copy(o, s);
+        tpp__opt_offer(o, tpp__opt_evaluate(o, o->order));
     }
+    tpp_schedule_destroy(s);
+}
+
+void tpp__opt_seeds(tpp__opt *o) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (isfinite(o->best_cost.cost) && !tpp__opt_go_on(o))
+            return;
+        try_kind(o, kinds[i]);
+    }
+    if (isinf(o->best_cost.cost))
+        one_by_one(o);
 }

@@ -58,6 +58,10 @@ enum {
  */
 TPP_API const char *tpp_status_name(tpp_status status);
 
+/** Name of a pipeline operation such as "F" or "SEND_F" (tpp_op); NULL when there is none. Memory:
+ * static. Threads: any. Since: 0.1. */
+TPP_API const char *tpp_op_name(tpp_op op);
+
 /**
  * The sentence of this thread's last failing call; "" when none has failed.
  *

@@ -96,7 +96,7 @@ const char *tpp__dtype_name(tpp_dtype dtype) {
     }
 }
 
-const char *tpp__op_name(tpp_op op) {
+const char *tpp_op_name(tpp_op op) {
     switch (op) {
     case TPP_OP_F:
         return "F";

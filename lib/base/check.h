@@ -36,9 +36,6 @@ int64_t tpp__dtype_bytes(tpp_dtype dtype);
 tpp_dtype tpp__dtype_wide(tpp_dtype dtype);
 const char *tpp__dtype_name(tpp_dtype dtype);
 
-/* Name of an operation such as "SEND_F"; NULL when unknown. */
-const char *tpp__op_name(tpp_op op);
-
 /* Space-separated list of the divisors of n into out, for messages. */
 void tpp__divisors(int64_t n, char *out, int bytes);
 

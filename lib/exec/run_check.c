@@ -78,7 +78,7 @@ static tpp_status check_ops(const tpp_run *run, int32_t row, int32_t rank, uint3
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         if ((used & (1u << slots[i].op)) && !slots[i].set)
             return tpp__fail(TPP_ERR_INVALID, "%s->%s is NULL; the schedule of rank %d has %s",
-                             name, slots[i].field, rank, tpp__op_name(slots[i].op));
+                             name, slots[i].field, rank, tpp_op_name(slots[i].op));
     }
     return TPP_OK;
 }

@@ -51,7 +51,7 @@ static void cell(drawing *d, int32_t row, int64_t index, const tpp_action *a) {
                 "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\"/>"
                 "<text class=\"%s\" x=\"%d\" y=\"%d\">%d%s%d</text>\n",
                 kind, x + 2, y, CELL - 4, HIGH, kind, x + CELL / 2, y + 17, a->stage,
-                tpp__op_name(a->op), a->micro);
+                tpp_op_name(a->op), a->micro);
 }
 
 static void row(drawing *d, int32_t r) {
@@ -130,10 +130,10 @@ static void words(drawing *d) {
         const tpp_action *a = tpp_schedule_actions(d->schedule, wait->rank, NULL) + wait->at;
         tpp__text_f(&d->text,
                     "<text class=\"word\" x=\"12\" y=\"%d\">rank %d stands at %d%s%d: rank %d %s",
-                    row_y(d->rows) + 20 + 18 * r, wait->rank, a->stage, tpp__op_name(a->op),
+                    row_y(d->rows) + 20 + 18 * r, wait->rank, a->stage, tpp_op_name(a->op),
                     a->micro, wait->peer, reasons[wait->reason]);
         if (wait->until_op != 0)
-            tpp__text_f(&d->text, " (%d%s%d)", wait->until_stage, tpp__op_name(wait->until_op),
+            tpp__text_f(&d->text, " (%d%s%d)", wait->until_stage, tpp_op_name(wait->until_op),
                         wait->until_micro);
         tpp__text_s(&d->text, "</text>\n");
     }

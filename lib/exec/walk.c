@@ -116,7 +116,7 @@ static void name_action(const tpp__walk_failure *failure, char *out, size_t byte
     if (b->op)
         snprintf(out, bytes, "(%dF%d;%dB%d)OVERLAP_F_B", a->stage, a->micro, b->stage, b->micro);
     else
-        snprintf(out, bytes, "%d%s%d", a->stage, tpp__op_name(a->op), a->micro);
+        snprintf(out, bytes, "%d%s%d", a->stage, tpp_op_name(a->op), a->micro);
 }
 
 tpp_status tpp__walk_end(tpp__walk *walk, tpp_run_report *report) {

@@ -61,7 +61,7 @@ static bool scan_op(tpp__scan *in, uint8_t *out, const char **sharding) {
     bool found = false;
     for (size_t i = 0; i < sizeof ops && !found; i++) {
         *out = ops[i];
-        found = is_word(in, stop, tpp__op_name(ops[i]));
+        found = is_word(in, stop, tpp_op_name(ops[i]));
     }
     *sharding = in->csv && !found ? sharding_name(in, stop) : NULL;
     if (!found && !*sharding)
@@ -152,7 +152,7 @@ bool tpp__scan_quote(const char *from, const char *end, bool word, char *out, in
 int tpp__sched_put_atom(tpp__text *text, const tpp_action *a, int64_t left) {
     const tpp_action *b = a + 1;
     if (!(a->flags & TPP_ACTION_FUSED) || left < 2) {
-        tpp__text_f(text, "%d%s%d", a->stage, tpp__op_name(a->op), a->micro);
+        tpp__text_f(text, "%d%s%d", a->stage, tpp_op_name(a->op), a->micro);
         return 1;
     }
     tpp__text_f(text, "(%dF%d;%dB%d)" OVERLAP, a->stage, a->micro, b->stage, b->micro);

@@ -108,7 +108,7 @@ static tpp_status check_op(const tpp__sched_rank_row *row, int32_t rank, tpp_op 
         return tpp__fail(TPP_ERR_INVALID,
                          "op = %d (%s), but rank %d's last action, %dF%d, is fused: its next must "
                          "be a B",
-                         op, tpp__op_name(op), rank, last->stage, last->micro);
+                         op, tpp_op_name(op), rank, last->stage, last->micro);
     return TPP_OK;
 }
 

@@ -79,7 +79,7 @@ static tpp_status out_of_order(const fifo *f, const tpp_action *a, int32_t sent,
         TPP_ERR_SCHEDULE,
         "rank %d takes %d%s%d as message %d from rank %d, which sends it as message %d: "
         "one FIFO gives the wrong message; tell messages apart by tag or kind",
-        f->s->rank_of[a->stage], a->stage, tpp__op_name(a->op), a->micro, received, a->peer, sent);
+        f->s->rank_of[a->stage], a->stage, tpp_op_name(a->op), a->micro, received, a->peer, sent);
 }
 
 /* Number the sends, or hold the receives against these numbers. */

@@ -91,7 +91,7 @@ static int in_words(const tpp__sched_walk *w, int32_t rank, char *out, size_t by
     const tpp_action *a = w->s->actions + w->at[rank];
     tpp_wait wait = describe(w, rank);
     int n = snprintf(out, bytes, "rank %d waits at %d%s%d for rank %d", rank, a->stage,
-                     tpp__op_name(a->op), a->micro, wait.peer);
+                     tpp_op_name(a->op), a->micro, wait.peer);
     out += n;
     bytes -= (size_t)n;
     if (wait.reason == TPP_WAIT_SLOT)

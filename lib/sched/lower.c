@@ -79,7 +79,7 @@ static tpp_status give_slots(tpp_schedule *s) {
     if (!bad)
         return status;
     return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d stands before %dF%d",
-                     s->rank_of[bad->stage], bad->stage, tpp__op_name(bad->op), bad->micro,
+                     s->rank_of[bad->stage], bad->stage, tpp_op_name(bad->op), bad->micro,
                      bad->stage, bad->micro);
 }
 

@@ -27,10 +27,10 @@ static tpp_status check_action(const tpp_schedule *s, int32_t rank, const tpp_ac
     if (a->stage < 0 || a->stage >= s->stages || a->micro < 0 || a->micro >= s->micros)
         return tpp__fail(TPP_ERR_SCHEDULE,
                          "%d%s%d of rank %d is foreign: there are %d stages and %d micro-batches",
-                         a->stage, tpp__op_name(a->op), a->micro, rank, s->stages, s->micros);
+                         a->stage, tpp_op_name(a->op), a->micro, rank, s->stages, s->micros);
     if (s->rank_of[a->stage] != rank)
         return tpp__fail(TPP_ERR_SCHEDULE, "%d%s%d stands on rank %d, but stage %d lies on rank %d",
-                         a->stage, tpp__op_name(a->op), a->micro, rank, a->stage,
+                         a->stage, tpp_op_name(a->op), a->micro, rank, a->stage,
                          s->rank_of[a->stage]);
     int32_t direction = tpp__sched_direction(s, a->stage);
     int32_t micro_first = tpp__sched_micro_first(s, direction);
@@ -39,14 +39,14 @@ static tpp_status check_action(const tpp_schedule *s, int32_t rank, const tpp_ac
         return tpp__fail(TPP_ERR_SCHEDULE,
                          "%d%s%d of rank %d is foreign: stage %d is of direction %d, which has "
                          "micro-batches %d .. %d",
-                         a->stage, tpp__op_name(a->op), a->micro, rank, a->stage, direction,
+                         a->stage, tpp_op_name(a->op), a->micro, rank, a->stage, direction,
                          micro_first, micro_end - 1);
     tpp__sched_ends ends = tpp__sched_ends_of(s, a);
     int32_t chunk = s->chunk_of[a->stage];
     if (chunk != a->chunk || ends.peer != a->peer || ends.tag != a->tag)
         return tpp__fail(TPP_ERR_SCHEDULE,
                          "%d%s%d of rank %d has chunk %d, peer %d, tag %u; it must have %d, %d, %u",
-                         a->stage, tpp__op_name(a->op), a->micro, rank, a->chunk, a->peer, a->tag,
+                         a->stage, tpp_op_name(a->op), a->micro, rank, a->chunk, a->peer, a->tag,
                          chunk, ends.peer, ends.tag);
     return TPP_OK;
 }
@@ -54,7 +54,7 @@ static tpp_status check_action(const tpp_schedule *s, int32_t rank, const tpp_ac
 /* Of an action with flags: an F, and the next action of the rank a B that does not need it. */
 static tpp_status check_fused(const tpp_schedule *s, int32_t rank, int64_t at) {
     const tpp_action *a = s->actions + at, *next = a + 1;
-    const char *op = tpp__op_name(a->op);
+    const char *op = tpp_op_name(a->op);
     if (a->flags != TPP_ACTION_FUSED || a->op != TPP_OP_F)
         return tpp__fail(TPP_ERR_SCHEDULE,
                          "%d%s%d of rank %d has flags = %u; valid: 0, of an F also 1 (FUSED)",
@@ -82,7 +82,7 @@ static tpp_status note_rank(const tpp_schedule *s, int32_t rank, uint8_t *cells)
         uint8_t *cell = cells + tpp__sched_cell(s, a->stage, a->micro), bit = bit_of(a->op);
         if (*cell & bit)
             return tpp__fail(TPP_ERR_SCHEDULE, "%d%s%d is doubled on rank %d", a->stage,
-                             tpp__op_name(a->op), a->micro, rank);
+                             tpp_op_name(a->op), a->micro, rank);
         *cell |= bit;
     }
     return TPP_OK;
@@ -101,7 +101,7 @@ static unsigned messages_of(const tpp_schedule *s, int32_t stage) {
 
 static tpp_status explain(const tpp_schedule *s, int32_t stage, int32_t micro, unsigned missing,
                           unsigned unneeded) {
-    const char *op = tpp__op_name(op_of(missing ? missing : unneeded));
+    const char *op = tpp_op_name(op_of(missing ? missing : unneeded));
     int32_t rank = s->rank_of[stage];
     if (missing)
         return tpp__fail(TPP_ERR_SCHEDULE, "%d%s%d is missing on rank %d", stage, op, micro, rank);

@@ -37,7 +37,7 @@ static tpp_status not_gone(tpp__sched_walk *w, int32_t rank, const tpp_action *a
     if (w->quiet)
         return TPP_ERR_SCHEDULE;
     return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d overwrites slot %d before %d%s%d", rank,
-                     a->stage, tpp__op_name(a->op), a->micro, a->slot, stage,
+                     a->stage, tpp_op_name(a->op), a->micro, a->slot, stage,
                      forward ? "SEND_F" : "SEND_B", micro);
 }
 

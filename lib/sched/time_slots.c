@@ -73,7 +73,7 @@ static tpp_status stuck(const tpp__time_slots *t, int32_t rank) {
     return tpp__fail(TPP_ERR_DEADLOCK,
                      "rank %d: %d%s%d never has what it needs, so it has no time slot; "
                      "tpp_schedule_check tells why",
-                     rank, a->stage, tpp__op_name(a->op), a->micro);
+                     rank, a->stage, tpp_op_name(a->op), a->micro);
 }
 
 /* --- Memory: one block --- */

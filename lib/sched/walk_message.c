@@ -11,7 +11,7 @@ static const char *backward_of(const tpp_schedule *s, int32_t stage, int32_t mic
     for (int64_t i = s->first[r]; i < s->first[r + 1]; i++) {
         const tpp_action *a = s->actions + i;
         if (a->stage == stage && a->micro == micro && (a->op == TPP_OP_B || a->op == TPP_OP_I))
-            return tpp__op_name(a->op);
+            return tpp_op_name(a->op);
     }
     return "B";
 }
@@ -24,7 +24,7 @@ tpp_status tpp__sched_misplaced(const tpp__sched_walk *w, const tpp_action *a, c
     if (!op)
         op = backward_of(w->s, stage, a->micro);
     return tpp__fail(TPP_ERR_SCHEDULE, "rank %d: %d%s%d stands before %d%s%d",
-                     w->s->rank_of[a->stage], a->stage, tpp__op_name(a->op), a->micro, stage, op,
+                     w->s->rank_of[a->stage], a->stage, tpp_op_name(a->op), a->micro, stage, op,
                      a->micro);
 }
 

@@ -65,7 +65,7 @@ static void write_event(chrome *c, const tpp_event *event) {
     tpp__text_fixed(&c->text, start, 3);
     tpp__text_s(&c->text, ",\"dur\":");
     tpp__text_fixed(&c->text, end - start, 3);
-    tpp__text_f(&c->text, ",\"name\":\"%s", tpp__op_name(event->op));
+    tpp__text_f(&c->text, ",\"name\":\"%s", tpp_op_name(event->op));
     if (event->micro >= 0)
         tpp__text_f(&c->text, " %d", (int)event->micro);
     tpp__text_f(&c->text, "\",\"cat\":\"%s\"", wait ? "wait" : "compute");

@@ -86,7 +86,7 @@ static void attribute(tpp__svg *svg, const char *name, double value) {
 
 static void tooltip(tpp__svg *svg, const tpp_event *event) {
     tpp__text *text = &svg->text;
-    tpp__text_f(text, "<title>%s", tpp__op_name(event->op));
+    tpp__text_f(text, "<title>%s", tpp_op_name(event->op));
     if (event->op != TPP_OP_STEP) {
         tpp__text_f(text, ", stage %d", (int)event->stage);
         if (svg->desc.chunks > 1)
@@ -114,7 +114,7 @@ static void cell(tpp__svg *svg, const tpp_event *event) {
     double x = x_of(svg, start);
     double width = x_of(svg, end) - x;
     bool wait = tpp__trace_is_wait(event->op);
-    tpp__text_f(&svg->text, "<rect class=\"cell %s\"", tpp__op_name(event->op));
+    tpp__text_f(&svg->text, "<rect class=\"cell %s\"", tpp_op_name(event->op));
     attribute(svg, "x", x);
     attribute(svg, "width", width);
     if (tpp__trace_is_second(event))

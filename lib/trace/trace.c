@@ -100,7 +100,7 @@ static tpp_status check(const tpp_trace *trace, const tpp_event *event) {
         return tpp__fail(TPP_ERR_INVALID, "event.row = %d; the trace has rows 0 .. %d",
                          (int)event->row, (int)trace->rows - 1);
     if (!is_traced(event->op)) {
-        const char *name = tpp__op_name(event->op);
+        const char *name = tpp_op_name(event->op);
         return tpp__fail(TPP_ERR_INVALID,
                          "event.op = %d (%s); a trace holds F, B, I, W, STEP, RECV_F and RECV_B",
                          (int)event->op, name ? name : "unknown");

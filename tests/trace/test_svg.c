@@ -79,7 +79,7 @@ static void check_cell(cursor *c, const tpp_event *event, double origin) {
     c->at = strstr(c->at, "<rect class=\"cell ");
     assert_non_null(c->at);
     trace_string(c->at, "class", class, sizeof class);
-    snprintf(expected, sizeof expected, "cell %s", tpp__op_name(event->op));
+    snprintf(expected, sizeof expected, "cell %s", tpp_op_name(event->op));
     assert_string_equal(class, expected);
     double x = trace_number(c->at, "x");
     double end = x + trace_number(c->at, "width");

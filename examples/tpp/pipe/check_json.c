@@ -49,7 +49,7 @@ static void write_facts(struct json *j, const struct check_result *result) {
 
 static void write_action(struct json *j, const char *key, tpp_op op, int32_t stage, int32_t micro) {
     char text[48];
-    snprintf(text, sizeof text, "%" PRId32 "%s%" PRId32, stage, schedule_op_name(op), micro);
+    snprintf(text, sizeof text, "%" PRId32 "%s%" PRId32, stage, tpp_op_name(op), micro);
     json_string(j, key, text);
 }
 

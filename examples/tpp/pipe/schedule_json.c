@@ -1,27 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "schedule_json.h"
 
-const char *schedule_op_name(tpp_op op) {
-    switch (op) {
-    case TPP_OP_F:
-        return "F";
-    case TPP_OP_B:
-        return "B";
-    case TPP_OP_I:
-        return "I";
-    case TPP_OP_W:
-        return "W";
-    case TPP_OP_SEND_F:
-        return "SEND_F";
-    case TPP_OP_RECV_F:
-        return "RECV_F";
-    case TPP_OP_SEND_B:
-        return "SEND_B";
-    default:
-        return "RECV_B";
-    }
-}
-
 void schedule_json_facts(struct json *j, const char *schema, const struct pipe_source *source) {
     const tpp_schedule_info *info = &source->info;
     json_string(j, "schema", schema);
@@ -36,7 +15,7 @@ void schedule_json_facts(struct json *j, const char *schema, const struct pipe_s
 
 static void write_action(struct json *j, const tpp_action *a) {
     json_object(j, NULL);
-    json_string(j, "op", schedule_op_name(a->op));
+    json_string(j, "op", tpp_op_name(a->op));
     json_int(j, "stage", a->stage);
     json_int(j, "micro", a->micro);
     if (a->peer >= 0) {

@@ -8,9 +8,6 @@
 /* The schedule's actions as one JSON object. */
 void schedule_write_json(FILE *out, const struct pipe_source *source);
 
-/* "F", "SEND_B", ... */
-const char *schedule_op_name(tpp_op op);
-
 /* The keys that every object about a schedule begins with, after the brace. */
 void schedule_json_facts(struct json *json, const char *schema, const struct pipe_source *source);
 

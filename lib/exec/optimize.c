@@ -126,7 +126,7 @@ static tpp_status check_fields(const tpp_optimize_desc *d) {
 /* The better of both placements. */
 static tpp_status run_both(tpp_schedule **out, tpp_optimize_desc *d, tpp_optimize_report *report) {
     tpp_schedule *other = NULL;
-    tpp_optimize_report second;
+    tpp_optimize_report second = {0};
     int64_t all = d->evaluations;
     bool stopped = false;
     d->seconds /= 2;

@@ -58,6 +58,14 @@ enum {
     TPP_OP_STEP = 24
 };
 
+/** What a block computes again in backward instead of keeping it: recompute.h; in numbers, cost.h. */
+typedef int32_t tpp_recompute;
+enum {
+    TPP_RECOMPUTE_NONE = 0,
+    TPP_RECOMPUTE_SELECTIVE = 1, /**< attention */
+    TPP_RECOMPUTE_FULL = 2       /**< everything */
+};
+
 /**
  * Memory functions of the caller. NULL where an allocator is asked for means malloc and free.
  * The library allocates in calls that create something, never in calls that execute.

@@ -26,6 +26,7 @@
  */
 
 #include <tpp/block.h>
+#include <tpp/cost.h>
 #include <tpp/head.h>
 
 #ifdef __cplusplus
@@ -102,6 +103,17 @@ TPP_API tpp_status tpp_model_family_set(tpp_model_desc *model, tpp_family family
  * Threads: any. Comm: none. Since: 0.1.
  */
 TPP_API tpp_status tpp_model_params(const tpp_model_desc *model, int64_t *out);
+
+/**
+ * A model in the words of cost.h, which tells what it costs.
+ *
+ * @param out size must be set.
+ * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_OVERFLOW;
+ *         TPP_ERR_TOO_NEW.
+ *
+ * Threads: any. Comm: none. Since: 0.1.
+ */
+TPP_API tpp_status tpp_model_cost(const tpp_model_desc *model, tpp_cost_model *out);
 
 /** Flags of tpp_model_part_desc. */
 enum {

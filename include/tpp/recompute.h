@@ -29,7 +29,7 @@
  * norms and its MLP need, and of attention its input alone; Q, K, V, the heads' outputs and the
  * log-sum-exp of the scores are computed again. (In the paper Q, K and V are kept, and the scores, their
  * softmax and dropout, which grow with seq^2, are not. Here these never are, as attention.h says, so
- * selective goes on to what is left.)
+ * selective goes on to what is left.) The kinds, tpp_recompute, stand in base.h.
  *
  * Memory. Without halves scratch holds what the wrapped layer would have saved, one layer at a time.
  * With halves it is in split: forward is computed again once, by backward_input, and kept for
@@ -41,14 +41,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** What a block computes again. */
-typedef int32_t tpp_recompute;
-enum {
-    TPP_RECOMPUTE_NONE = 0,
-    TPP_RECOMPUTE_SELECTIVE = 1, /**< attention */
-    TPP_RECOMPUTE_FULL = 2       /**< everything */
-};
 
 /**
  * A layer that is computed again in backward.

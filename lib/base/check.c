@@ -60,6 +60,20 @@ bool tpp__add(int64_t a, int64_t b, int64_t *out) {
     return true;
 }
 
+int64_t tpp__count_times(tpp__count *sum, int64_t a, int64_t b) {
+    int64_t product = 0;
+    if (tpp__mul(a, b, &product))
+        return product;
+    sum->overflow = true;
+    return 0;
+}
+
+void tpp__count_add(tpp__count *sum, int64_t a, int64_t b) {
+    int64_t product = tpp__count_times(sum, a, b);
+    if (!tpp__add(sum->value, product, &sum->value))
+        sum->overflow = true;
+}
+
 int64_t tpp__dtype_bytes(tpp_dtype dtype) {
     switch (dtype) {
     case TPP_BF16:

@@ -30,6 +30,17 @@ tpp_status tpp__sized_write(void *out, const void *in, uint32_t known, const cha
 bool tpp__mul(int64_t a, int64_t b, int64_t *out);
 bool tpp__add(int64_t a, int64_t b, int64_t *out);
 
+/* A sum of products of non-negative numbers; overflow is sticky. */
+typedef struct tpp__count {
+    int64_t value;
+    bool overflow;
+} tpp__count;
+
+/* Add a * b. */
+void tpp__count_add(tpp__count *sum, int64_t a, int64_t b);
+/* a * b, for use in the sum: 0 and the sum's overflow if it does not fit. */
+int64_t tpp__count_times(tpp__count *sum, int64_t a, int64_t b);
+
 /* Bytes of an element, 0 for an unknown type; the type that sums and statistics of such elements are
  * kept in: float32 for bfloat16, else the same; the type's name. */
 int64_t tpp__dtype_bytes(tpp_dtype dtype);

@@ -103,66 +103,55 @@ tpp_status tpp__model_read(tpp_model_desc *out, const tpp_model_desc *given) {
     return TPP_OK;
 }
 
-/* A sum of products; overflow is sticky. */
-typedef struct sum {
-    int64_t value;
-    bool overflow;
-} sum;
-
-static void add(sum *s, int64_t a, int64_t b) {
-    int64_t product = 0;
-    s->overflow |= !tpp__mul(a, b, &product) || !tpp__add(s->value, product, &s->value);
+/* Flags of a model in cost.h's words. */
+static uint32_t cost_flags(const tpp_model_desc *m) {
+    static const struct {
+        uint32_t block, cost;
+    } same[] = {
+        {TPP_BLOCK_NO_BIAS, TPP_COST_NO_BIAS},     {TPP_BLOCK_QKV_BIAS, TPP_COST_QKV_BIAS},
+        {TPP_BLOCK_OUT_BIAS, TPP_COST_OUT_BIAS},   {TPP_BLOCK_MLP_BIAS, TPP_COST_MLP_BIAS},
+        {TPP_BLOCK_QK_NORM, TPP_COST_QK_NORM},     {TPP_BLOCK_PARALLEL, TPP_COST_PARALLEL_BLOCK},
+        {TPP_BLOCK_TWO_NORMS, TPP_COST_TWO_NORMS},
+    };
+    uint32_t flags = m->flags & TPP_MODEL_TIED ? TPP_COST_TIED : 0;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        flags |= m->block_flags & same[i].block ? same[i].cost : 0;
+    if (m->act >= TPP_ACT_SWIGLU)
+        flags |= TPP_COST_GATED;
+    if (m->norm != TPP_NORM_LAYER || (m->block_flags & TPP_BLOCK_NO_BIAS))
+        flags |= TPP_COST_RMS_NORM; /* one vector: no bias */
+    return flags;
 }
 
-/* Has a bias that NO_BIAS takes away, but for an exception. */
-static bool biased(const tpp_model_desc *m, uint32_t exception) {
-    return !(m->block_flags & TPP_BLOCK_NO_BIAS) || (m->block_flags & exception);
-}
-
-/* Of a block. */
-static int64_t norms_of(const tpp_model_desc *m) {
-    bool one = (m->block_flags & TPP_BLOCK_PARALLEL) && !(m->block_flags & TPP_BLOCK_TWO_NORMS);
-    return one ? 1 : 2;
-}
-
-static int64_t vectors_of_norm(const tpp_model_desc *m) {
-    return m->norm == TPP_NORM_LAYER && biased(m, 0) ? 2 : 1;
-}
-
-/* The numbers of a block. */
-static sum count_block(const tpp_model_desc *m) {
-    int64_t q = (int64_t)m->heads * m->head_cols, kv = (int64_t)m->kv_heads * m->head_cols;
-    int64_t ups = m->act >= TPP_ACT_SWIGLU ? 2 : 1; /* gate and up */
-    sum s = {0};
-    add(&s, m->hidden, q + 2 * kv);
-    add(&s, q, m->hidden);
-    add(&s, biased(m, TPP_BLOCK_QKV_BIAS), q + 2 * kv);
-    add(&s, biased(m, TPP_BLOCK_OUT_BIAS), m->hidden);
-    add(&s, m->block_flags & TPP_BLOCK_QK_NORM ? 2 : 0, m->head_cols);
-    for (int64_t i = 0; i <= ups; i++) /* and down */
-        add(&s, m->hidden, m->ffn);
-    add(&s, biased(m, TPP_BLOCK_MLP_BIAS) ? ups : 0, m->ffn);
-    add(&s, biased(m, TPP_BLOCK_MLP_BIAS), m->hidden);
-    add(&s, norms_of(m) * vectors_of_norm(m), m->hidden);
-    return s;
-}
-
-tpp_status tpp_model_params(const tpp_model_desc *given, int64_t *out) {
+tpp_status tpp_model_cost(const tpp_model_desc *model, tpp_cost_model *out) {
     tpp_model_desc m;
-    tpp_status status = tpp__model_read(&m, given);
-    if (status == TPP_OK && !out)
-        status = tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a number");
+    tpp_status status = tpp__model_read(&m, model);
     if (status != TPP_OK)
         return status;
-    sum block = count_block(&m), s = {.overflow = block.overflow};
-    add(&s, m.vocab, m.hidden);
-    add(&s, m.positions, m.hidden);
-    add(&s, m.layers, block.value);
-    add(&s, vectors_of_norm(&m), m.hidden);
-    if (!(m.flags & TPP_MODEL_TIED))
-        add(&s, m.vocab, m.hidden);
-    if (s.overflow)
-        return tpp__fail(TPP_ERR_OVERFLOW, "the model's parameters do not fit into 64 bits");
-    *out = s.value;
-    return TPP_OK;
+    const tpp_cost_model cost = {.size = sizeof cost,
+                                 .flags = cost_flags(&m),
+                                 .vocab = m.vocab,
+                                 .hidden = m.hidden,
+                                 .ffn = m.ffn,
+                                 .positions = m.positions,
+                                 .window = m.window,
+                                 .layers = m.layers,
+                                 .heads = m.heads,
+                                 .kv_heads = m.kv_heads,
+                                 .head_cols = m.head_cols,
+                                 .window_first = m.window_first};
+    return tpp__sized_write(out, &cost, sizeof cost, "out");
+}
+
+tpp_status tpp_model_params(const tpp_model_desc *model, int64_t *out) {
+    tpp_cost_model cost = {.size = sizeof cost};
+    tpp_cost_params params = {.size = sizeof params};
+    tpp_status status = tpp_model_cost(model, &cost);
+    if (status == TPP_OK && !out)
+        status = tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a number");
+    if (status == TPP_OK)
+        status = tpp_cost_params_query(&cost, &params);
+    if (status == TPP_OK)
+        *out = params.total;
+    return status;
 }

@@ -4,10 +4,9 @@
 
 /**
  * @file cost.h
- * What a transformer model costs, from its numbers alone: parameters, floating-point operations, bytes
- * of weights, gradients, optimizer states, activations and K/V cache, elements that ranks exchange,
- * and ratios of communication to computing. Pure functions: no allocation, no clock, no rank has to
- * run. What computers make of it (seconds) is cluster.h's, which layout to take is layout.h's.
+ * What a transformer model costs, from its numbers alone: parameters, floating-point operations,
+ * bytes of weights, gradients, optimizer states, activations and K/V cache. Pure functions: no
+ * allocation, no clock, no rank has to run. What ranks say to each other is told by cost_comm.h.
  *
  *     tpp_cost_model m = {0};
  *     m.size = sizeof m;
@@ -24,16 +23,16 @@
  *     tpp_cost_states_query(&m, &part, NULL, 2, 1, &s);  // 2 data-parallel ranks, ZeRO stage 1
  *     double gigabytes = (double)s.total / 1e9;
  *
- * Letters of formulas: b sequences of a micro-batch, s tokens of a sequence, T = b s, h hidden, a heads,
- * g K/V heads, d columns of a head, f width of the MLP, E experts of which a token visits k, L layers,
- * V vocabulary, t tensor-parallel ranks, c context-parallel ranks, p pipeline ranks, N data-parallel
- * ranks, e bytes of an activation, F operations per second, W bytes per second.
+ * Letters of formulas: b sequences of a micro-batch, s tokens of a sequence, T = b s, h hidden, a
+ * heads, g K/V heads, d columns of a head, f width of the MLP, E experts of which a token visits k,
+ * L layers, V vocabulary, t tensor-parallel ranks, c context-parallel ranks, p pipeline ranks, N
+ * data-parallel ranks, e bytes of an activation, F operations per second, W bytes per second.
  *
- * Counts are exact 64-bit integers; what does not fit is TPP_ERR_OVERFLOW. Ratios are doubles. Where ranks
- * cannot share equally, the count is that of the rank with most.
+ * Counts are exact 64-bit integers; what does not fit is TPP_ERR_OVERFLOW. Ratios are doubles.
+ * Where ranks cannot share equally, the count is that of the rank with most.
  *
- * Sources: [N] Narayanan et al. 2021, arXiv 2104.04473; [K] Korthikanti et al. 2022, arXiv 2205.05198;
- * [Z] Rajbhandari et al. 2020 (ZeRO), arXiv 1910.02054.
+ * Sources: [N] Narayanan et al. 2021, arXiv 2104.04473; [K] Korthikanti et al. 2022, arXiv
+ * 2205.05198; [Z] Rajbhandari et al. 2020 (ZeRO), arXiv 1910.02054.
  *
  * Threads: any, of all functions here.
  */
@@ -44,8 +43,8 @@
 extern "C" {
 #endif
 
-/** Flags of tpp_cost_model. Zero is GPT's kind: LayerNorm of two vectors, biases everywhere, an MLP of two
- * matrices, a head of its own. */
+/** Flags of tpp_cost_model. Zero is GPT's kind: LayerNorm of two vectors, biases everywhere, an MLP
+ * of two matrices, a head of its own. */
 enum {
     TPP_COST_TIED = 1,            /**< the head uses the embedding's table */
     TPP_COST_GATED = 2,           /**< gate, up and down (SwiGLU, GeGLU) instead of up and down */
@@ -82,9 +81,10 @@ typedef struct tpp_cost_model {
 } tpp_cost_model;
 
 /**
- * A known model by its name: gpt2, gpt2-medium, gpt2-large, gpt2-xl; gpt3-175b, gpt-22b, gpt-530b, gpt-1t
- * (of [K], vocabulary 51200, 2048 positions); llama2-7b, llama2-13b, llama2-70b; llama3-8b, llama3-70b,
- * llama3-405b; mixtral-8x7b. Those with a checkpoint have exactly its number of parameters.
+ * A known model by its name: gpt2, gpt2-medium, gpt2-large, gpt2-xl; gpt3-175b, gpt-22b, gpt-530b,
+ * gpt-1t (of [K], vocabulary 51200, 2048 positions); llama2-7b, llama2-13b, llama2-70b; llama3-8b,
+ * llama3-70b, llama3-405b; mixtral-8x7b. Those with a checkpoint have exactly its number of
+ * parameters.
  *
  * @param out size must be set; all else is overwritten.
  * @return TPP_OK; TPP_ERR_INVALID (no such name: the sentence lists all). Since: 0.1.
@@ -107,14 +107,14 @@ typedef struct tpp_cost_params {
     int64_t mlp;        /**< of a layer with a plain MLP: 2 h f, gated 3 h f, and biases; else 0 */
     int64_t moe;        /**< of a layer with experts: E of them, shared ones, router h E; else 0 */
     int64_t norms;      /**< of a layer: 2 norms, side by side 1 */
-    /** weights that a token is multiplied with: those of `active`, and the head's table even if tied,
-     * but no biases, norms, positions, embedding; forward is 2 T of it and attention's cores */
+    /** weights that a token is multiplied with: those of `active`, and the head's table even if
+     * tied, but no biases, norms, positions, embedding; forward is 2 T of it and the cores */
     int64_t matmul;
 } tpp_cost_params;
 
 /**
- * Count parameters. For GPT's kind, tied, with s positions, `total` less final_norm is [N] equation 2:
- * 12 L h^2 (1 + 13 / (12 h) + (V + s) / (12 L h)).
+ * Count parameters. For GPT's kind, tied, with s positions, `total` less final_norm is [N] equation
+ * 2: 12 L h^2 (1 + 13 / (12 h) + (V + s) / (12 L h)).
  *
  * @param out size must be set.
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_OVERFLOW;
@@ -130,8 +130,8 @@ enum {
     TPP_COST_MASK_EXACT = 2 /**< causal, s (s + 1) / 2 pairs, less with a window (only here) */
 };
 
-/** Floating-point operations of a micro-batch's forward, all ranks together; a multiplication and an
- * addition are two. The backward has twice as many. */
+/** Floating-point operations of a micro-batch's forward, all ranks together; a multiplication and
+ * an addition are two. The backward has twice as many. */
 typedef struct tpp_cost_flops {
     uint32_t size;
     uint32_t flags;      /**< 0 */
@@ -146,9 +146,10 @@ typedef struct tpp_cost_flops {
 } tpp_cost_flops;
 
 /**
- * Count operations. A step takes 3 `forward` of each micro-batch, full recomputation `layers` besides (add
- * them up as doubles: a step of a large model has more than 2^63). With TPP_COST_MASK_FULL that is [N] equation 3 and [K] equation 7. ([K] equation 8 counts the cores that
- * selective recomputation does again three times; once is what is done.)
+ * Count operations. A step takes 3 `forward` of each micro-batch, full recomputation `layers`
+ * besides (add them up as doubles: a step of a large model has more than 2^63). With
+ * TPP_COST_MASK_FULL that is [N] equation 3 and [K] equation 7. ([K] equation 8 counts the cores
+ * that selective recomputation does again three times; once is what is done.)
  *
  * @param batch,seq b and s, >= 1. @param mask tpp_cost_mask. @param out size must be set.
  * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_OVERFLOW;
@@ -174,10 +175,10 @@ typedef struct tpp_cost_part {
 } tpp_cost_part;
 
 /**
- * Parameters of a part on one rank. Divided by t: matrices, biases of columns (Q, K, V, gate, up), every
- * expert, the tables' rows (padded); a rank has max(g / t, 1) K/V heads. Whole: norms, biases of rows
- * (the attention's output, down), positions, the router. Embedding and tied head in one part are one
- * table, in two parts each has its own.
+ * Parameters of a part on one rank. Divided by t: matrices, biases of columns (Q, K, V, gate, up),
+ * every expert, the tables' rows (padded); a rank has max(g / t, 1) K/V heads. Whole: norms, biases
+ * of rows (the attention's output, down), positions, the router. Embedding and tied head in one
+ * part are one table, in two parts each has its own.
  *
  * @param out receives the number.
  * @return TPP_OK; TPP_ERR_INVALID (also where t does not divide heads or widths); TPP_ERR_OVERFLOW;
@@ -231,7 +232,10 @@ enum {
     TPP_COST_SEQUENCE = 1,
     TPP_COST_NO_DROPOUT = 2, /**< no dropout, so no masks */
     TPP_COST_SCORES = 4,     /**< scores are kept: no flash attention */
-    TPP_COST_KEEP_SILU = 8   /**< a gated MLP keeps the activated gate too */
+    TPP_COST_KEEP_SILU = 8,  /**< a gated MLP keeps the activated gate too */
+    /** context parallelism exchanges heads (TPP_CONTEXT_ALL_TO_ALL) instead of sending K and V
+     * round a ring: for cost_comm.h */
+    TPP_COST_EXCHANGE = 16
 };
 
 /** The work of a micro-batch on a rank. */
@@ -265,12 +269,12 @@ typedef struct tpp_cost_activations {
 } tpp_cost_activations;
 
 /**
- * Bytes of activations. In general, for T / c tokens: divided by t Q, K, V, the heads' outputs, scores
- * or (flash) the float32 log-sum-exp, logits, and 2 intermediates of f numbers (gated 3, KEEP_SILU 4);
- * whole, or with TPP_COST_SEQUENCE for a rank's own tokens, the inputs of norms, of Q, K, V, of the MLP,
- * and the masks of one byte. Experts: k intermediates of theirs and the shared ones, the router's float32
- * scores 4 E, and k copies of the MLP's input; loads are taken as equal. Side by side: one norm input,
- * one mask, and with one norm one input for both.
+ * Bytes of activations. In general, for T / c tokens: divided by t Q, K, V, the heads' outputs,
+ * scores or (flash) the float32 log-sum-exp, logits, and 2 intermediates of f numbers (gated 3,
+ * KEEP_SILU 4); whole, or with TPP_COST_SEQUENCE for a rank's own tokens, the inputs of norms, of
+ * Q, K, V, of the MLP, and the masks of one byte. Experts: k intermediates of theirs and the shared
+ * ones, the router's float32 scores 4 E, and k copies of the MLP's input; loads are taken as equal.
+ * Side by side: one norm input, one mask, and with one norm one input for both.
  *
  * With e = 2, f = 4 h, g = a, two matrices, TPP_COST_SCORES this is [K] table 2 (t divides T):
  *
@@ -289,6 +293,20 @@ typedef struct tpp_cost_activations {
 TPP_API tpp_status tpp_cost_activations_query(const tpp_cost_model *model,
                                               const tpp_cost_shape *shape,
                                               tpp_cost_activations *out);
+
+/**
+ * Bytes of K/V cache on a rank: 2 layers max(g / t, 1) d s b e, for all tokens whatever the window
+ * is.
+ *
+ * @param layers        on the rank, 0 .. L. @param tp t; 0: 1.
+ * @param batch,seq     b sequences of s tokens, >= 0.
+ * @param element_bytes e; 0: 2. @param out receives the number.
+ * @return TPP_OK; TPP_ERR_INVALID (names the field, its value and the rule); TPP_ERR_OVERFLOW;
+ *         TPP_ERR_TOO_NEW. Since: 0.1.
+ */
+TPP_API tpp_status tpp_cost_kv_cache(const tpp_cost_model *model, int32_t layers, int32_t tp,
+                                     int64_t batch, int64_t seq, int32_t element_bytes,
+                                     int64_t *out);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,8 @@
  * | custom.h | a layer of your own, from callbacks |
  * | deadlock.h | why ranks wait for each other, as data and as a drawing |
  * | model.h | a whole model as numbers, and the layers of its parts |
- * | cost.h | parameters, operations, bytes and traffic of a model, from its numbers |
+ * | cost.h | parameters, operations and bytes of a model, from its numbers |
+ * | cost_comm.h | what its ranks say to each other; ratios of that to computing |
  * | layer_cost.h | what a call sends and computes, told beforehand |
  * | recompute.h | layers that are computed again instead of kept |
  * | optim.h | AdamW and gradient norms |
@@ -43,6 +44,7 @@
 #include <tpp/comm.h>
 #include <tpp/convert.h>
 #include <tpp/cost.h>
+#include <tpp/cost_comm.h>
 #include <tpp/custom.h>
 #include <tpp/deadlock.h>
 #include <tpp/dropout.h>

@@ -139,7 +139,7 @@ tpp_status tpp_cost_activations_query(const tpp_cost_model *model, const tpp_cos
     if (status == TPP_OK)
         status = tpp__cost_shape_read(&given, &tokens, shape);
     if (status == TPP_OK)
-        status = tpp__cost_share(&share, &whole, "shape", given.tp);
+        status = tpp__cost_share(&share, &whole, "shape.", given.tp);
     if (status != TPP_OK)
         return status;
     bool side = share.flags & TPP_COST_PARALLEL_BLOCK;

@@ -1,17 +1,17 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
 #include "cost/cost_model.h"
 
-tpp_status tpp__cost_at_least(const char *owner, const char *field, int64_t value, int64_t least) {
+tpp_status tpp__cost_at_least(const char *prefix, const char *field, int64_t value, int64_t least) {
     if (value >= least)
         return TPP_OK;
-    return tpp__fail(TPP_ERR_INVALID, "%s%s%s = %lld is not accepted; accepted: %lld or more",
-                     owner, *owner ? "." : "", field, (long long)value, (long long)least);
+    return tpp__fail(TPP_ERR_INVALID, "%s%s = %lld is not accepted; accepted: %lld or more", prefix,
+                     field, (long long)value, (long long)least);
 }
 
-tpp_status tpp__cost_all_at_least(const char *owner, const tpp__cost_rule *rules, int32_t count) {
+tpp_status tpp__cost_all_at_least(const char *prefix, const tpp__cost_rule *rules, int32_t count) {
     tpp_status status = TPP_OK;
     for (int32_t i = 0; i < count && status == TPP_OK; i++)
-        status = tpp__cost_at_least(owner, rules[i].field, rules[i].value, rules[i].least);
+        status = tpp__cost_at_least(prefix, rules[i].field, rules[i].value, rules[i].least);
     return status;
 }
 
@@ -38,7 +38,7 @@ static tpp_status check_sizes(const tpp_cost_model *m) {
         {"dense_layers", m->dense_layers, 0},
         {"window_first", m->window_first, 0},
     };
-    return TPP__COST_RULES("model", rules);
+    return TPP__COST_RULES("model.", rules);
 }
 
 static tpp_status check_heads(const tpp_cost_model *m) {
@@ -133,45 +133,45 @@ tpp_status tpp__cost_model_read(tpp_cost_model *out, const tpp_cost_model *given
 }
 
 /* Widths must be whole. */
-static tpp_status divide(int64_t *width, const char *field, const char *owner, int32_t tp) {
+static tpp_status divide(int64_t *width, const char *field, const char *prefix, int32_t tp) {
     if (*width % tp != 0)
         return tpp__fail(TPP_ERR_INVALID,
-                         "%s.tp = %d does not divide model.%s = %lld; accepted: its divisors",
-                         owner, tp, field, (long long)*width);
+                         "%stp = %d does not divide model.%s = %lld; accepted: its divisors",
+                         prefix, tp, field, (long long)*width);
     *width /= tp;
     return TPP_OK;
 }
 
-static tpp_status share_heads(tpp_cost_model *m, const char *owner, int32_t tp) {
+static tpp_status share_heads(tpp_cost_model *m, const char *prefix, int32_t tp) {
     char accepted[160];
     tpp__divisors(m->heads, accepted, sizeof accepted);
     if (m->heads % tp != 0)
         return tpp__fail(TPP_ERR_INVALID,
-                         "%s.tp = %d does not divide model.heads = %d; accepted: %s", owner, tp,
+                         "%stp = %d does not divide model.heads = %d; accepted: %s", prefix, tp,
                          m->heads, accepted);
     if (m->kv_heads % tp != 0 && tp % m->kv_heads != 0)
         return tpp__fail(TPP_ERR_INVALID,
-                         "%s.tp = %d does not divide model.kv_heads = %d, nor is it a multiple; "
+                         "%stp = %d does not divide model.kv_heads = %d, nor is it a multiple; "
                          "accepted: one of both",
-                         owner, tp, m->kv_heads);
+                         prefix, tp, m->kv_heads);
     m->heads /= tp;
     m->kv_heads = m->kv_heads > tp ? m->kv_heads / tp : 1;
     return TPP_OK;
 }
 
-tpp_status tpp__cost_share(tpp_cost_model *out, const tpp_cost_model *model, const char *owner,
+tpp_status tpp__cost_share(tpp_cost_model *out, const tpp_cost_model *model, const char *prefix,
                            int32_t tp) {
     *out = *model;
-    tpp_status status = tpp__cost_at_least(owner, "tp", tp, 0);
+    tpp_status status = tpp__cost_at_least(prefix, "tp", tp, 0);
     if (status != TPP_OK || tp < 2)
         return status;
-    status = share_heads(out, owner, tp);
+    status = share_heads(out, prefix, tp);
     if (status == TPP_OK)
-        status = divide(&out->ffn, "ffn", owner, tp);
+        status = divide(&out->ffn, "ffn", prefix, tp);
     if (status == TPP_OK)
-        status = divide(&out->expert_ffn, "expert_ffn", owner, tp);
+        status = divide(&out->expert_ffn, "expert_ffn", prefix, tp);
     if (status == TPP_OK)
-        status = divide(&out->shared_ffn, "shared_ffn", owner, tp);
+        status = divide(&out->shared_ffn, "shared_ffn", prefix, tp);
     return status;
 }
 

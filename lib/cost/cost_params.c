@@ -102,9 +102,9 @@ tpp_status tpp_cost_params_query(const tpp_cost_model *model, tpp_cost_params *o
 }
 
 static tpp_status check_layers(const tpp_cost_part *part, const tpp_cost_model *m) {
-    tpp_status status = tpp__cost_at_least("part", "layers", part->layers, 0);
+    tpp_status status = tpp__cost_at_least("part.", "layers", part->layers, 0);
     if (status == TPP_OK)
-        status = tpp__cost_at_least("part", "dense_layers", part->dense_layers, 0);
+        status = tpp__cost_at_least("part.", "dense_layers", part->dense_layers, 0);
     if (status != TPP_OK)
         return status;
     if (part->layers > m->layers)
@@ -128,7 +128,7 @@ static tpp_status read_part(tpp_cost_part *out, const tpp_cost_part *given,
     tpp_status status = tpp__sized_read(
         out, sizeof *out, TPP_COST_PART_EMBEDDING | TPP_COST_PART_HEAD, given, "part");
     if (status == TPP_OK)
-        status = tpp__cost_at_least("part", "vocab_multiple", out->vocab_multiple, 0);
+        status = tpp__cost_at_least("part.", "vocab_multiple", out->vocab_multiple, 0);
     if (status == TPP_OK)
         status = check_layers(out, m);
     return status;
@@ -166,11 +166,11 @@ tpp_status tpp_cost_part_params(const tpp_cost_model *model, const tpp_cost_part
     if (status == TPP_OK)
         status = read_part(&p, part, &whole);
     if (status == TPP_OK)
-        status = tpp__cost_share(&share, &whole, "part", p.tp);
-    if (status == TPP_OK && !out)
-        status = tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a number");
+        status = tpp__cost_share(&share, &whole, "part.", p.tp);
     if (status != TPP_OK)
         return status;
+    if (!out)
+        return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a number");
     int64_t params = part_params(&share, &p, rows(&p, whole.vocab), &sum);
     if (sum.overflow)
         return tpp__cost_overflow("part's parameters");

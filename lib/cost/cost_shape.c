@@ -9,7 +9,7 @@ static tpp_status check(const tpp_cost_shape *s) {
         {"cp", s->cp, 0},
         {"element_bytes", s->element_bytes, 0},
     };
-    tpp_status status = TPP__COST_RULES("shape", rules);
+    tpp_status status = TPP__COST_RULES("shape.", rules);
     if (status != TPP_OK)
         return status;
     if (s->recompute < TPP_RECOMPUTE_NONE || s->recompute > TPP_RECOMPUTE_FULL)

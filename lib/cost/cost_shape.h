@@ -4,7 +4,7 @@
 
 #include "cost/cost_model.h"
 
-#define TPP__COST_SHAPE_FLAGS (2 * TPP_COST_KEEP_SILU - 1)
+#define TPP__COST_SHAPE_FLAGS (2 * TPP_COST_EXCHANGE - 1)
 
 /* Tokens of a rank in a micro-batch. */
 typedef struct tpp__cost_tokens {

@@ -15,7 +15,7 @@ static tpp_status read_bytes(tpp_cost_bytes *out, const tpp_cost_bytes *given) {
         {"grad_copy", out->grad_copy, 0}, {"master", out->master, 0},
         {"momentum", out->momentum, 0},   {"variance", out->variance, 0},
     };
-    status = TPP__COST_RULES("bytes", rules);
+    status = TPP__COST_RULES("bytes.", rules);
     if (!out->weight && !out->grad && !out->grad_copy && !out->master && !out->momentum &&
         !out->variance)
         *out = adam;

@@ -147,11 +147,12 @@ tpp_status tpp_model_params(const tpp_model_desc *model, int64_t *out) {
     tpp_cost_model cost = {.size = sizeof cost};
     tpp_cost_params params = {.size = sizeof params};
     tpp_status status = tpp_model_cost(model, &cost);
-    if (status == TPP_OK && !out)
-        status = tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a number");
     if (status == TPP_OK)
         status = tpp_cost_params_query(&cost, &params);
-    if (status == TPP_OK)
-        *out = params.total;
-    return status;
+    if (status != TPP_OK)
+        return status;
+    if (!out)
+        return tpp__fail(TPP_ERR_INVALID, "out is NULL; it must point to a number");
+    *out = params.total;
+    return TPP_OK;
 }

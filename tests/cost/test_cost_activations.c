@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Activations against the formulas of Korthikanti et al. as whole numbers, and by hand for what they leave out. */
+/* Activations against the formulas of Korthikanti et al. as whole numbers, and by hand for what
+ * they leave out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +50,7 @@ static void korthikanti_table2(void **state) {
     }
 }
 
-/* Section 4.3: s b h p / t of masks, and 4 s b h / t (1 + V / h) for the last norm and the logits. */
+/* Section 4.3: s b h p / t of masks, 4 s b h / t (1 + V / h) for the last norm and the logits. */
 static void korthikanti_ends(void **state) {
     tpp_cost_model m = {.size = sizeof m};
     tpp_cost_shape shape = {.size = sizeof shape, .batch = 1, .seq = 2048, .tp = 8};
@@ -60,8 +61,8 @@ static void korthikanti_ends(void **state) {
     assert_int_equal(of(&m, &shape).head * 8, 4 * 2048 * (20480 + 51200));
 }
 
-/* 70B, h 8,192, 80 layers, 4,096 tokens, t = 8, no scores: 0.44 GB a layer. 8 micro-batches of 10 layers are 34.9 GB,
- * GPipe's 256 are 1,117. With model states of 21.875 GB that is 56.8. */
+/* 70B, h 8,192, 80 layers, 4,096 tokens, t = 8, no scores: 0.44 GB a layer. 8 micro-batches of 10
+ * layers are 34.9 GB, GPipe's 256 are 1,117. With model states of 21.875 GB that is 56.8. */
 static void of_70_billion(void **state) {
     tpp_cost_model m = {
         .size = sizeof m, .vocab = 32000, .hidden = 8192, .layers = 80, .heads = 64};
@@ -93,7 +94,8 @@ static void what_selective_saves(void **state) {
     }
 }
 
-/* By hand: 12 tokens (24 on 2 context ranks), h 16, 8 heads of 3 columns and 2 K/V heads on 4 ranks: 2 and 1. */
+/* By hand: 12 tokens (24 on 2 context ranks), h 16, 8 heads of 3 columns and 2 K/V heads on 4
+ * ranks: 2 and 1. */
 static void the_general_form(void **state) {
     tpp_cost_model m = {.size = sizeof m, .flags = TPP_COST_GATED | TPP_COST_QK_NORM};
     m.vocab = 10, m.hidden = 16, m.ffn = 20, m.layers = 2;

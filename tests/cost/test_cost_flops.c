@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Operations against the formulas of Narayanan et al. and Korthikanti et al., and the layers' own count. */
+/* Operations against the formulas of Narayanan et al. and Korthikanti et al., and the layers' own
+ * count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,8 +59,9 @@ static void causal_attention_is_halved(void **state) {
     assert_int_equal(half.forward - half.cores, full.forward - full.cores);
 }
 
-/* Equation 3 of Narayanan et al., 96 B s L h^2 (1 + s / (6 h) + V / (16 L h)): with all layers twice; equation 7 of
- * Korthikanti et al., 72 B s L h^2 (1 + s / (6 h) + V / (12 L h)). Both are whole numbers. */
+/* Equation 3 of Narayanan et al., 96 B s L h^2 (1 + s / (6 h) + V / (16 L h)): with all layers
+ * twice; equation 7 of Korthikanti et al., 72 B s L h^2 (1 + s / (6 h) + V / (12 L h)). Both are
+ * whole numbers. */
 static void equations_of_papers(void **state) {
     cost_table table;
     (void)state;
@@ -75,8 +77,8 @@ static void equations_of_papers(void **state) {
     }
 }
 
-/* Model and hardware utilisation of Korthikanti et al.'s table, on A100s of 312 TFLOP/s, within 0.2 points; equation 8
- * counts the cores done again three times. */
+/* Model and hardware utilisation of Korthikanti et al.'s table, on A100s of 312 TFLOP/s, within 0.2
+ * points; equation 8 counts the cores done again three times. */
 static void korthikanti_iteration(void **state) {
     cost_table configs, times;
     (void)state;
@@ -143,7 +145,8 @@ static void windows(void **state) {
     assert_int_equal(f.attention, 4 * 2 * 8 * 25);
 }
 
-/* The layers of the library say the same of themselves: weight_flops, attention_flops with both masks. */
+/* The layers of the library say the same of themselves: weight_flops, attention_flops with both
+ * masks. */
 static void layers_say_the_same(void **state) {
     (void)state;
     for (int32_t i = 0; i < 20; i++) {

@@ -1,6 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Parameters: published sizes, equation 2 of Narayanan et al. to the digit that is printed, and a part on a rank
- * against the layers that are made for it. */
+/* Parameters: published sizes, equation 2 of Narayanan et al. to the digit that is printed, and a
+ * part on a rank against the layers that are made for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +29,8 @@ static tpp_cost_model preset(const char *name) {
     return m;
 }
 
-/* Numbers of the checkpoints that are published under these names; the GPTs of papers have none, and are
- * equation 2 and a last norm. */
+/* Numbers of the checkpoints that are published under these names; the GPTs of papers have none,
+ * and are equation 2 and a last norm. */
 static void presets_have_their_published_sizes(void **state) {
     static const struct {
         const char *name;
@@ -100,8 +100,8 @@ static void a_trillion(void **state) {
     assert_int_equal(s.total, 16148175667200);
 }
 
-/* By hand: h 8, V 10, 3 layers of 2 heads of 5 columns, the first with an MLP of 12, the others with 4 experts of 6
- * and shared ones of 7, all gated. */
+/* By hand: h 8, V 10, 3 layers of 2 heads of 5 columns, the first with an MLP of 12, the others
+ * with 4 experts of 6 and shared ones of 7, all gated. */
 static void experts(void **state) {
     tpp_cost_model m = {.size = sizeof m,
                         .flags = TPP_COST_GATED | TPP_COST_NO_BIAS | TPP_COST_RMS_NORM |
@@ -156,7 +156,8 @@ static int64_t numbers_of(const tpp_model_desc *m, int32_t tp, int32_t first, in
     return sum;
 }
 
-/* What a rank holds is what the layers of model.h hold, for every family, stage and number of ranks. */
+/* What a rank holds is what the layers of model.h hold, for every family, stage and number of
+ * ranks. */
 static void parts_are_what_layers_hold(void **state) {
     (void)state;
     for (int32_t i = 0; i < 5 * 3 * 3; i++) {
@@ -183,7 +184,8 @@ static void parts_are_what_layers_hold(void **state) {
     }
 }
 
-/* Rows of the table: 50,257 to 50,304 = 393 * 128 for one rank, 51,200 = 50 * 1,024 for eight (Megatron-LM). */
+/* Rows of the table: 50,257 to 50,304 = 393 * 128 for one rank, 51,200 = 50 * 1,024 for eight
+ * (Megatron-LM). */
 static void padding_of_the_vocabulary(void **state) {
     tpp_cost_model m = preset("gpt2");
     tpp_cost_part part = {.size = sizeof part, .flags = TPP_COST_PART_EMBEDDING};

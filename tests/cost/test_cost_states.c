@@ -1,5 +1,6 @@
 /* Copyright libtpp authors. SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of weights, gradients and optimizer states: ZeRO's table 1, and what a known fault got wrong. */
+/* Bytes of weights, gradients and optimizer states: ZeRO's table 1, and what a known fault got
+ * wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,8 +40,8 @@ static int64_t printed_units(const char *cell, int64_t *unit) {
     return units;
 }
 
-/* Every cell to its last digit. The paper rounds the column of 7.5B, and cuts off those of 128B and 1T (2,218.75 is
- * printed 2218). */
+/* Every cell to its last digit. The paper rounds the column of 7.5B, and cuts off those of 128B and
+ * 1T (2,218.75 is printed 2218). */
 static void zero_table1(void **state) {
     cost_table table;
     (void)state;
@@ -73,7 +74,7 @@ static void zero_table1_first_to_fit(void **state) {
     }
 }
 
-/* O35: 16, 5.5, 3.75, 2 GB; gradients are shared out too from stage 2 on, and so is a copy of them. */
+/* O35: 16, 5.5, 3.75, 2 GB; gradients are shared out from stage 2 on, and so is a copy of them. */
 static void gradients_are_shared_out(void **state) {
     static const int64_t right[] = {16000000000, 5500000000, 3750000000, 2000000000};
     const tpp_cost_bytes copy = {sizeof copy, 0, 2, 2, 4, 4, 4, 4};

@@ -28,13 +28,12 @@ static void count(const tpp_cost_model *m, int64_t batch, int64_t seq, tpp_cost_
     int32_t open = m->window > 0 && m->window_first < m->layers ? m->window_first : m->layers;
     int64_t window = open < m->layers ? m->window : 0;
     int64_t twice = tpp__count_times(s, tpp__count_times(s, 2, batch), seq);
-    int64_t whole = core(m, batch, pairs2(seq, mask, 0, s), s);
+    int64_t whole = open > 0 ? core(m, batch, pairs2(seq, mask, 0, s), s) : 0;
     tpp__count cores = {0}, layers = {0};
     out->projections = tpp__count_times(s, twice, tpp__cost_attention_weights(m, s));
     out->attention = core(m, batch, pairs2(seq, mask, window, s), s);
     out->mlp = tpp__count_times(s, twice, tpp__cost_mlp_weights(m, m->ffn, s));
-    if (tpp__cost_moe(m) > 0)
-        out->moe = tpp__count_times(s, twice, tpp__cost_moe_weights(m, m->experts_per_token, s));
+    out->moe = tpp__count_times(s, twice, tpp__cost_moe_weights(m, m->experts_per_token, s));
     out->head = tpp__count_times(s, twice, tpp__count_times(s, m->vocab, m->hidden));
     tpp__count_add(&cores, open, whole);
     tpp__count_add(&cores, m->layers - open, out->attention);

@@ -186,6 +186,8 @@ int64_t tpp__cost_mlp_weights(const tpp_cost_model *m, int64_t width, tpp__count
 }
 
 int64_t tpp__cost_moe_weights(const tpp_cost_model *m, int64_t experts, tpp__count *overflow) {
+    if (tpp__cost_moe(m) == 0)
+        return 0;
     tpp__count sum = {.overflow = overflow->overflow};
     tpp__count_add(&sum, experts, tpp__cost_mlp_weights(m, m->expert_ffn, &sum));
     tpp__count_add(&sum, 1, tpp__cost_mlp_weights(m, m->shared_ffn, &sum));

@@ -25,7 +25,8 @@ static inline int32_t tpp__cost_moe(const tpp_cost_model *m) {
     return m->layers - tpp__cost_plain(m);
 }
 
-/* Weights of products that a token meets in a layer: attention's, a plain MLP's, the experts'. */
+/* Weights of products that a token meets in a layer: attention's, a plain MLP's, the experts' (0 where
+ * no layer has some). */
 int64_t tpp__cost_attention_weights(const tpp_cost_model *m, tpp__count *overflow);
 int64_t tpp__cost_mlp_weights(const tpp_cost_model *m, int64_t width, tpp__count *overflow);
 int64_t tpp__cost_moe_weights(const tpp_cost_model *m, int64_t experts, tpp__count *overflow);

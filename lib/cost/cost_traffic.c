@@ -127,9 +127,10 @@ tpp_status tpp_cost_traffic_query(const tpp_cost_model *model, const tpp_cost_sh
     const calls c = calls_of(&whole, phase, shape.recompute);
     if (shape.tp > 1)
         tensor(&shape, &tokens, whole.hidden, &c, &found, &group);
-    if (shape.cp > 1 && (shape.flags & TPP_COST_EXCHANGE))
+    bool attends = shape.cp > 1 && c.forwards + c.backwards > 0;
+    if (attends && (shape.flags & TPP_COST_EXCHANGE))
         exchange(&share, tokens.rank, shape.cp, &c, &found, &context);
-    else if (shape.cp > 1)
+    else if (attends)
         ring(&share, tokens.rank, shape.cp, &c, &found, &context);
     if (group.overflow || context.overflow)
         return tpp__cost_overflow("elements of collectives");

@@ -115,6 +115,9 @@ static void one_layer(void **state) {
     assert_ok(tpp_cost_traffic_query(&m, &shape, TPP_COST_LAYER_FORWARD, &t));
     assert_int_equal(t.reduce, 2 * 4096 * 8192);
     assert_int_equal((2 * t.reduce * 7 / 8 * 2 + 500000) / 1000000, 235);
+    int64_t forward = t.reduce; /* Narayanan et al., section 3.2: 8 b s h (t - 1) / t both ways */
+    assert_ok(tpp_cost_traffic_query(&m, &shape, TPP_COST_LAYER_BACKWARD, &t));
+    assert_int_equal(2 * (forward + t.reduce) * 7 / 8, 8 * (int64_t)4096 * 8192 * 7 / 8);
     shape.recompute = TPP_RECOMPUTE_FULL;
     assert_ok(tpp_cost_traffic_query(&m, &shape, TPP_COST_LAYER_BACKWARD, &t));
     assert_int_equal(t.reduce_calls, 3);

@@ -232,6 +232,30 @@ static void shapes_of_the_example(void **state) {
     }
 }
 
+/* tp_nd_costs: shares of weights, of activations and of the work, for q = 2 and 4, depth 2; n: 1 /
+ * share. */
+static void shares(void **state) {
+    static const struct {
+        tpp_cost_grid grid;
+        int32_t q, depth, weights, activations;
+    } rows[] = {{TPP_COST_GRID_1D, 4, 0, 4, 1},    {TPP_COST_GRID_2D, 4, 0, 16, 16},
+                {TPP_COST_GRID_25D, 4, 2, 16, 32}, {TPP_COST_GRID_3D, 4, 0, 64, 64},
+                {TPP_COST_GRID_2D, 2, 0, 4, 4},    {TPP_COST_GRID_3D, 2, 0, 8, 8}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t r, c;
+        for (tpp_cost_operand o = TPP_COST_OPERAND_X; o <= TPP_COST_OPERAND_Y; o++) {
+            bool weight = o == TPP_COST_OPERAND_A || o == TPP_COST_OPERAND_B;
+            int32_t n = weight ? rows[i].weights : rows[i].activations;
+            if (rows[i].grid == TPP_COST_GRID_1D && o == TPP_COST_OPERAND_U)
+                n = rows[i].q; /* between the pair's products */
+            assert_ok(
+                tpp_cost_grid_shape(rows[i].grid, o, 64, 128, rows[i].q, rows[i].depth, &r, &c));
+            assert_int_equal(r * c * n, 64 * 128);
+        }
+    }
+}
+
 static void refused(void **state) {
     double f, b;
     int64_t r, c;
@@ -262,6 +286,7 @@ int main(void) {
         cmocka_unit_test(walks),
         cmocka_unit_test(pairs),
         cmocka_unit_test(shapes_of_the_example),
+        cmocka_unit_test(shares),
         cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

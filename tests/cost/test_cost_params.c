@@ -250,6 +250,20 @@ static void refused(void **state) {
     assert_fails(tpp_cost_model_preset(NULL, "gpt2"), TPP_ERR_INVALID, "out is NULL");
 }
 
+static void models_of_layers_refused(void **state) {
+    tpp_model_desc d = {.size = sizeof d, .vocab = 10, .hidden = 16, .layers = 3, .heads = 4};
+    tpp_cost_model m = {.size = sizeof m};
+    int64_t n;
+    (void)state;
+    assert_fails(tpp_model_cost(NULL, &m), TPP_ERR_INVALID, "model is NULL");
+    assert_fails(tpp_model_cost(&d, NULL), TPP_ERR_INVALID, "out is NULL");
+    assert_fails(tpp_model_params(&d, NULL), TPP_ERR_INVALID, "out is NULL");
+    d.heads = 3;
+    assert_fails(tpp_model_cost(&d, &m), TPP_ERR_INVALID, "model.heads = 3");
+    d.heads = 4, d.vocab = INT64_MAX / 2;
+    assert_fails(tpp_model_params(&d, &n), TPP_ERR_OVERFLOW, "parameters");
+}
+
 static void parts_refused(void **state) {
     tpp_cost_model m = {.size = sizeof m, .vocab = 10, .hidden = 24, .layers = 3, .heads = 12};
     const tpp_cost_part good = {.size = sizeof good, .layers = 1};
@@ -290,6 +304,7 @@ int main(void) {
         cmocka_unit_test(parts_are_what_layers_hold),
         cmocka_unit_test(padding_of_the_vocabulary),
         cmocka_unit_test(refused),
+        cmocka_unit_test(models_of_layers_refused),
         cmocka_unit_test(parts_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static double forwards_before(const tpp__opt *o, int32_t r) {
 
 /* Before its first I a rank can do nothing but forwards, and these only as memory holds. */
 static double idle_begin(const tpp__opt *o, int32_t r) {
-    filler f[FILLERS];
+    filler f[FILLERS] = {0};
     if (o->chunks > FILLERS)
         return 0;
     double longest = 0, count = forwards_before(o, r);
@@ -96,7 +96,7 @@ static double idle_begin(const tpp__opt *o, int32_t r) {
 /* Between its last F, which is of its highest stage, and the I of the same micro-batch a rank can do
  * only I and W of what its memory holds beside that one. */
 static double idle_end_cut(const tpp__opt *o, int32_t r, double room) {
-    filler f[2 * FILLERS];
+    filler f[2 * FILLERS] = {0};
     for (int32_t c = 0; c < o->chunks; c++) {
         int32_t s = o->stage_at[r * o->chunks + c];
         double w = time_of(o, TPP__OPT_W, s);

@@ -181,13 +181,14 @@ static rules begin(tpp__opt *o) {
         o->best_caps[k] = UNBOUND;
     for (int i = 0; i < 4 * 12 && tpp__opt_go_on(o); i++) {
         rules r = {.forward_waits = i & 1 ? 0.3 : 0.02, .shallow_first = i & 2};
-        if (o->chunks > 1 || i / 4 == 11) {
+        int row = i / 4;
+        if (o->chunks > 1 || row == 11) {
             for (int32_t k = 0; k < o->ranks; k++)
                 o->caps[k] = UNBOUND;
-            r.weight_waits = (i / 4) / 12.0;
+            r.weight_waits = row / 12.0;
         } else {
             r.weight_waits = i & 2 ? 0.3 : 0.02;
-            warm_up(o, 1 - (i / 4) / 10.0);
+            warm_up(o, 1 - row / 10.0);
         }
         tpp__opt_cost got = dispatch(o, &r);
         tpp__opt_offer(o, got);

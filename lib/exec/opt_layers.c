@@ -276,7 +276,7 @@ tpp_status tpp_optimize_layers(int32_t *first, const tpp_optimize_layers_desc *d
     s.desc = &d;
     if (status == TPP_OK)
         status = begin(&s);
-    if (status < 0)
+    if (status != TPP_OK)
         return status;
     double began = tpp__now();
     status = search(&s);

@@ -20,6 +20,7 @@
  * | model.h | a whole model as numbers, and the layers of its parts |
  * | cost.h | parameters, operations and bytes of a model, from its numbers |
  * | cost_comm.h | what its ranks say to each other; ratios of that to computing |
+ * | cluster.h | a cluster as numbers; seconds of products, messages, collectives |
  * | layer_cost.h | what a call sends and computes, told beforehand |
  * | recompute.h | layers that are computed again instead of kept |
  * | optim.h | AdamW and gradient norms |
@@ -41,6 +42,7 @@
 #include <tpp/attention.h>
 #include <tpp/base.h>
 #include <tpp/block.h>
+#include <tpp/cluster.h>
 #include <tpp/comm.h>
 #include <tpp/convert.h>
 #include <tpp/cost.h>

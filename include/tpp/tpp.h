@@ -12,6 +12,7 @@
  * | version.h, base.h, status.h | versions, basic types and sized structs, errors |
  * | convert.h | numbers from one type to another; bfloat16 |
  * | comm.h | a group of ranks: self, local threads, traced, your own |
+ * | mesh.h | where a rank stands along tp, cp, pp, dp; its groups |
  * | gemm.h | the matrix product table and BLAS's threads |
  * | shard.h, layer.h | what a rank holds; the calls that serve every layer |
  * | linear.h mlp.h attention.h norm.h embedding.h loss.h head.h dropout.h block.h | the layers |
@@ -58,6 +59,7 @@
 #include <tpp/layer_cost.h>
 #include <tpp/linear.h>
 #include <tpp/loss.h>
+#include <tpp/mesh.h>
 #include <tpp/mlp.h>
 #include <tpp/model.h>
 #include <tpp/norm.h>
